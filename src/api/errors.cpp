@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/errors.h"
+
+#include "base/error.h"
+#include "base/id.h"
+#include "base/log.h"
+#include "http/exchange.h"
+
+namespace tb::api {
+namespace json = boost::json;
+namespace {
+
+int status_of(Code code) {
+  switch (code) {
+    case Code::invalid: return 400;
+    case Code::not_found: return 404;
+    case Code::conflict: return 409;
+    case Code::exhausted: return 503;
+    case Code::unavailable: return 503;
+    case Code::internal: return 500;
+  }
+  return 500;
+}
+
+// `error` as the documents have it and `detail` as FastAPI would have sent it; the text also in
+// the reason phrase, which is all that users of old clients get to see.
+http::Response render(int status, const std::string& text, json::object body) {
+  body["error"] = text;
+  body["detail"] = text;
+  http::Response response = http::json_response(status, json::serialize(body));
+  response.reason = std::string{http::reason_phrase(status)} + ": " + text;
+  if (status == 503) response.headers.push_back({"Retry-After", "1"});
+  return response;
+}
+
+}  // namespace
+
+http::Response error_response(std::exception_ptr failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Refusal& refusal) {
+    return render(refusal.status(), refusal.what(), refusal.more());
+  } catch (const http::HttpError& error) {
+    return render(error.status(), error.text(), {});
+  } catch (const http::Disconnected&) {
+    throw;
+  } catch (const Error& error) {
+    if (error.code() != Code::internal) return render(status_of(error.code()), error.what(), {});
+    // What went wrong inside is for the log; the caller gets a name to ask for it.
+    const std::string reference = make_uuid();
+    log(LogLevel::error, "internal_error", {{"reference", reference}, {"error", error.what()}});
+    return render(500, "Internal server error", {{"reference", reference}});
+  }
+}
+
+}  // namespace tb::api

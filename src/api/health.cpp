@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <boost/json.hpp>
+
+#include "api/service.h"
+
+namespace tb::api {
+namespace json = boost::json;
+namespace {
+
+json::object isolation(const Service& service) {
+  json::object rows;
+  bool full = true;
+  for (const IsolationRow& row : service.isolation) {
+    rows[row.name] = row.state;
+    // Advice about the host is not a barrier of the sandbox.
+    if (row.state != "present" && row.name != "host sysctls") full = false;
+  }
+  return {{"level", full ? "full" : "degraded"}, {"barriers", std::move(rows)}};
+}
+
+awaitable<http::Response> health(Service& service) {
+  const session::Pool& pool = service.sessions.pool();
+  const auto uptime = std::chrono::duration_cast<std::chrono::seconds>(
+      std::chrono::steady_clock::now() - service.started);
+  json::object body{
+      {"status", "healthy"},
+      {"worker_id", service.worker_id},
+      {"version", TB_VERSION},
+      {"pool_size", pool.settings().size},
+      {"pool_available", pool.ready()},
+      {"active_sessions", service.sessions.count()},
+      {"uptime_seconds", uptime.count()},
+      {"redis_connected", false},
+      {"pool",
+       {{"available", pool.ready()},
+        {"allocated", pool.used()},
+        {"total", pool.ready() + pool.used()},
+        {"max_capacity", pool.settings().capacity}}},
+      {"config",
+       {{"pool_size", pool.settings().size}, {"max_pool_size", pool.settings().capacity}}},
+      {"isolation", isolation(service)},
+  };
+  co_return http::json_response(200, json::serialize(body));
+}
+
+}  // namespace
+
+void add_health_routes(Router& router, Service& service) {
+  router.add("GET", "/health", [&service](Call&) { return health(service); });
+}
+
+}  // namespace tb::api

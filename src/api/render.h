@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values of the lower rooms as JSON, one word for each thing in every dialect.
+#pragma once
+
+#include <boost/json.hpp>
+
+#include "sandbox/sandbox.h"
+
+namespace tb::api {
+
+// cause, timed_out, signal, limits_hit, cpu and memory.
+void render_exit(boost::json::object& to, const sandbox::Exit& exit);
+boost::json::object render_process(const sandbox::Process& process);
+
+}  // namespace tb::api

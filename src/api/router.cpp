@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/router.h"
+
+#include "api/errors.h"
+
+namespace tb::api {
+namespace {
+
+std::vector<std::string> split(std::string_view path) {
+  std::vector<std::string> segments;
+  std::size_t at = 0;
+  while (at < path.size()) {
+    const std::size_t next = std::min(path.find('/', at + 1), path.size());
+    segments.emplace_back(path.substr(at + 1, next - at - 1));
+    at = next;
+  }
+  // /x/ and /x are one place.
+  if (segments.size() > 1 && segments.back().empty()) segments.pop_back();
+  return segments;
+}
+
+bool match(const std::vector<std::string>& pattern, const std::vector<std::string>& path,
+           std::vector<std::string>& captured) {
+  if (pattern.size() != path.size()) return false;
+  captured.clear();
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] == "{}") {
+      captured.push_back(path[i]);
+    } else if (pattern[i] != path[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// A page of another site can make a browser post simple forms here, and nothing else: refuse those.
+bool forged_by_browser(const http::Request& request) {
+  if (request.method != "POST") return false;
+  if (!request.headers.find("Origin") && !request.headers.find("Sec-Fetch-Site")) return false;
+  const auto type = request.headers.find("Content-Type");
+  if (!type) return false;
+  for (const std::string_view simple :
+       {"text/plain", "application/x-www-form-urlencoded", "multipart/form-data"}) {
+    if (type->size() >= simple.size() &&
+        http::equal_ignoring_case(type->substr(0, simple.size()), simple)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+void Router::add(std::string method, std::string pattern, Respond respond) {
+  std::vector<std::string> segments = split(pattern);
+  routes_.push_back(
+      {{std::move(method), std::move(pattern), std::move(respond)}, std::move(segments)});
+}
+
+awaitable<http::Response> Router::answer(http::Exchange& exchange) const {
+  const http::Request& request = exchange.request();
+  if (forged_by_browser(request)) {
+    throw http::HttpError{415, "send application/json from a browser"};
+  }
+  const std::vector<std::string> path = split(request.path);
+  Call call{exchange, {}};
+  bool known = false;
+  for (const Compiled& compiled : routes_) {
+    if (!match(compiled.segments, path, call.captured)) continue;
+    known = true;
+    const bool head = request.method == "HEAD" && compiled.route.method == "GET";
+    if (compiled.route.method != request.method && !head) continue;
+    co_return co_await compiled.route.respond(call);
+  }
+  throw http::HttpError{known ? 405 : 404, known ? "Method Not Allowed" : "Not Found"};
+}
+
+awaitable<void> Router::handle(http::Exchange& exchange) const {
+  http::Response response;
+  std::exception_ptr failure;
+  try {
+    response = co_await answer(exchange);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  if (failure) response = error_response(failure);
+  co_await exchange.respond(std::move(response));
+}
+
+}  // namespace tb::api

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a request to the function that answers it: a table of routes.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "http/exchange.h"
+
+namespace tb::api {
+
+using boost::asio::awaitable;
+
+// A request with what the route's pattern captured: /status/{} has one.
+struct Call {
+  http::Exchange& exchange;
+  std::vector<std::string> captured;
+};
+
+using Respond = std::function<awaitable<http::Response>(Call& call)>;
+
+struct Route {
+  std::string method;
+  std::string pattern;  // segments; {} captures one
+  Respond respond;
+};
+
+class Router {
+ public:
+  void add(std::string method, std::string pattern, Respond respond);
+  // Finds the route and answers; errors become statuses here and nowhere else.
+  awaitable<void> handle(http::Exchange& exchange) const;
+
+ private:
+  awaitable<http::Response> answer(http::Exchange& exchange) const;
+
+  struct Compiled {
+    Route route;
+    std::vector<std::string> segments;
+  };
+  std::vector<Compiled> routes_;
+};
+
+}  // namespace tb::api

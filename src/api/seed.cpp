@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// The dialect of the seed systems' clients: one set of paths, the union of all generations' fields.
+#include <boost/json.hpp>
+
+#include "api/errors.h"
+#include "api/fields.h"
+#include "api/render.h"
+#include "api/service.h"
+#include "base/log.h"
+#include "base/utf8.h"
+
+namespace tb::api {
+namespace json = boost::json;
+namespace {
+
+constexpr const char* kWorkspace = "/workspace";
+constexpr const char* kUser = "sandboxuser";
+constexpr std::size_t kMaxName = 512;  // of a thread or a user
+
+void check_name(const std::string& name, const char* field) {
+  if (name.size() > kMaxName) {
+    throw http::HttpError{400, std::string{"\""} + field + "\" is longer than 512 bytes"};
+  }
+  for (const char c : name) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      throw http::HttpError{400, std::string{"\""} + field + "\" contains control characters"};
+    }
+  }
+}
+
+session::SessionSpec read_spec(const json::object& body, const Service& service) {
+  session::SessionSpec spec;
+  spec.thread = find_text(body, "thread_id").value_or("");
+  spec.user = find_text(body, "user_id").value_or("");
+  check_name(spec.thread, "thread_id");
+  check_name(spec.user, "user_id");
+  spec.idle = service.session_timeout;
+  if (const auto minutes = find_number(body, "timeout_minutes")) {
+    constexpr double kWeek = 7 * 24 * 60;
+    if (!(*minutes > 0) || *minutes > kWeek) {
+      throw http::HttpError{400, "\"timeout_minutes\" must be more than 0 and at most 10080"};
+    }
+    spec.idle = Milliseconds{static_cast<std::int64_t>(*minutes * 60000)};
+  }
+  return spec;
+}
+
+json::object render(const session::Session& session, const Service& service) {
+  return {{"session_id", session.id},
+          {"thread_id", session.spec.thread},
+          {"workspace_dir", kWorkspace},
+          {"workspace", kWorkspace},
+          {"user", kUser},
+          {"worker", service.worker_id},
+          {"created_at", iso8601(session.created)},
+          {"last_activity", iso8601(session.last_activity)},
+          {"expires_at", iso8601(session.expires())}};
+}
+
+awaitable<http::Response> create_session(Service& service, Call& call) {
+  const json::object body = co_await read_object(call.exchange);
+  session::SessionSpec spec = read_spec(body, service);
+  const session::Sessions::Result result = co_await service.sessions.get_or_create(std::move(spec));
+  json::object answer = render(*result.session, service);
+  answer["status"] = result.existed ? "existing" : "created";
+  co_return http::json_response(result.existed ? 409 : 200, json::serialize(answer));
+}
+
+sandbox::Command read_command(const json::object& body, const Service& service) {
+  sandbox::Command command;
+  command.script = *find_text(body, "command");
+  if (command.script.find('\0') != std::string::npos) {
+    throw http::HttpError{400, "a command can't contain NUL bytes"};
+  }
+  if (command.script.find_first_not_of(" \t\r\n") == std::string::npos) {
+    throw Refusal{400, "Empty command", {{"command", command.script.substr(0, 200)}}};
+  }
+  command.timeout = find_timeout(body).value_or(service.command_timeout);
+  if (auto cwd = find_text(body, "cwd")) command.cwd = std::move(*cwd);
+  if (auto input = find_text(body, "stdin")) command.input = std::move(*input);
+  if (const json::value* env = body.if_contains("env"); env && !env->is_null()) {
+    if (!env->is_object()) throw http::HttpError{400, "\"env\" must be an object of strings"};
+    for (const auto& [name, value] : env->get_object()) {
+      if (!value.is_string()) throw http::HttpError{400, "\"env\" must be an object of strings"};
+      command.env.emplace_back(name, value.get_string());
+    }
+  }
+  return command;
+}
+
+std::string timeout_note(const sandbox::Command& command) {
+  const std::int64_t ms = command.timeout ? command.timeout->count() : 0;
+  std::string seconds = std::to_string(ms / 1000);
+  if (ms % 1000 != 0) seconds += "." + std::to_string(ms % 1000 + 1000).substr(1);
+  return "timed out after " + seconds + " s\n";
+}
+
+awaitable<http::Response> execute(Service& service, Call& call) {
+  const json::object body = co_await read_object(call.exchange);
+  const auto id = find_text(body, "session_id");
+  if (!id || !find_text(body, "command")) {
+    throw http::HttpError{400, "session_id and command required"};
+  }
+  sandbox::Command command = read_command(body, service);
+  const std::string late = timeout_note(command);
+  const auto session = service.sessions.find(*id);
+  if (!session) throw Refusal{404, "Invalid or expired session", {{"session_id", *id}}};
+  const auto process = co_await service.sessions.execute(session, std::move(command));
+  const sandbox::Exit& exit = *process->exit();
+  sandbox::Captured out = process->captured(sandbox::Stream::out);
+  sandbox::Captured err = process->captured(sandbox::Stream::err);
+  sandbox::Captured all = process->captured(sandbox::Stream::all);
+  if (exit.cause == sandbox::Cause::timeout) {
+    if (!err.text.empty() && err.text.back() != '\n') err.text += '\n';
+    err.text += late;
+    if (!all.text.empty() && all.text.back() != '\n') all.text += '\n';
+    all.text += late;
+  }
+  json::object answer{{"session_id", session->id},
+                      {"process_id", process->id()},
+                      {"stdout", to_utf8(std::move(out.text))},
+                      {"stderr", to_utf8(std::move(err.text))},
+                      {"output", to_utf8(std::move(all.text))},
+                      {"truncated", out.truncated || err.truncated},
+                      {"stdout_bytes", out.total},
+                      {"stderr_bytes", err.total}};
+  render_exit(answer, exit);
+  log(LogLevel::debug, "command_executed",
+      {{"session", session->id.substr(0, 12)},
+       {"exit_code", std::to_string(exit.code)},
+       {"duration_ms", std::to_string(exit.wall.count() / 1000)}});
+  co_return http::json_response(200, json::serialize(answer));
+}
+
+awaitable<http::Response> cleanup(Service& service, Call& call) {
+  const json::object body = co_await read_object(call.exchange);
+  const auto id = find_text(body, "session_id");
+  if (!id) throw http::HttpError{400, "session_id required"};
+  co_await service.sessions.remove(*id);
+  json::object answer{{"status", "cleaned_up"}, {"session_id", *id}};
+  co_return http::json_response(200, json::serialize(answer));
+}
+
+}  // namespace
+
+void add_seed_routes(Router& router, Service& service) {
+  router.add("POST", "/create_session",
+             [&service](Call& call) { return create_session(service, call); });
+  router.add("POST", "/execute", [&service](Call& call) { return execute(service, call); });
+  router.add("POST", "/cleanup", [&service](Call& call) { return cleanup(service, call); });
+}
+
+}  // namespace tb::api

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The programs in this binary: each takes its options and returns an exit code.
+#pragma once
+
+#include <string>
+
+#include "config.h"
+
+namespace tb::cli {
+
+int serve(const Config& config);
+
+// Ends server, keeper and every sandbox of the state directory; files of sessions stay.
+int stop(const Config& config);
+
+// A table of every barrier; 0: all present, 1: something degraded, 2: something missing.
+int doctor(const Config& config, bool json);
+
+struct RunOptions {
+  std::string command;
+  double timeout = 0;  // seconds; 0: the default
+};
+// One command in a sandbox of its own; passes its output and its exit code on.
+int run(const Config& config, const RunOptions& options);
+
+struct BenchOptions {
+  bool json = false;
+  unsigned rounds = 300;
+  unsigned sandboxes = 500;
+  std::string only;    // rows whose name contains this
+  std::string docker;  // the Docker Engine's socket
+  std::string image;   // an image that it has
+};
+int bench(const Config& config, const BenchOptions& options);
+
+}  // namespace tb::cli

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/engine.h"
+
+#include <grp.h>
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/error.h"
+#include "jail/slots.h"
+#include "native/launch.h"
+
+namespace tb::cli {
+
+unsigned server_uid() {
+  if (::geteuid() != 0) return ::geteuid();
+  // Read by hand: a static binary has no name services to ask.
+  std::ifstream passwd{"/etc/passwd"};
+  for (std::string line; std::getline(passwd, line);) {
+    if (!line.starts_with("threadbox:")) continue;
+    std::istringstream fields{line};
+    std::string name, password, uid;
+    std::getline(fields, name, ':');
+    std::getline(fields, password, ':');
+    std::getline(fields, uid, ':');
+    unsigned number = 0;
+    std::istringstream{uid} >> number;
+    if (number != 0) return number;
+  }
+  return jail::kServerUid;
+}
+
+bool prepare(const Config& config) {
+  namespace fs = std::filesystem;
+  const unsigned uid = server_uid();
+  const std::string output = config.state_dir + "/output";
+  fs::create_directories(output);
+  check(::chmod(config.state_dir.c_str(), 0711), "chmod " + config.state_dir);
+  check(::chmod(output.c_str(), 0700), "chmod " + output);
+  if (::geteuid() == 0) {
+    check(::chown(output.c_str(), uid, uid), "chown " + output);
+  }
+  native::KeeperLaunch launch;
+  launch.state_dir = config.state_dir;
+  launch.server_uid = uid;
+  launch.grace_seconds = static_cast<unsigned>(config.keeper_grace.count());
+  return native::ensure_keeper(launch);
+}
+
+void drop_privileges(unsigned uid) {
+  if (::geteuid() != 0) return;
+  check(::setgroups(0, nullptr), "setgroups");
+  for (int cap = 0; cap <= 63; ++cap) {
+    if (::prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) != 0) break;
+  }
+  check(::setresgid(uid, uid, uid), "setresgid");
+  check(::setresuid(uid, uid, uid), "setresuid");
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct none[2] = {};
+  check(::syscall(SYS_capset, &header, none), "drop capabilities");
+  check(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs");
+  check(::prctl(PR_SET_DUMPABLE, 0), "undumpable");
+  TB_ASSERT(::setuid(0) != 0);
+}
+
+int with_engine(const Config& config,
+                const std::function<awaitable<int>(native::NativeProvider&)>& work) {
+  asio::io_context loop{1};
+  native::NativeProvider provider{loop.get_executor(), config.state_dir, config.output};
+  int code = 1;
+  std::exception_ptr failure;
+  auto task = [&]() -> awaitable<void> {
+    std::exception_ptr inner;
+    try {
+      code = co_await work(provider);
+    } catch (...) {
+      inner = std::current_exception();
+    }
+    co_await provider.close();
+    if (inner) std::rethrow_exception(inner);
+  };
+  asio::co_spawn(loop, task, [&](std::exception_ptr error) { failure = error; });
+  loop.run();
+  if (failure) std::rethrow_exception(failure);
+  return code;
+}
+
+}  // namespace tb::cli

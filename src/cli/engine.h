@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine without HTTP: a keeper, the native provider, and a loop to run them on. What the
+// command-line tools and the server share.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <functional>
+
+#include "base/async.h"
+#include "config.h"
+#include "native/provider.h"
+
+namespace tb::cli {
+
+// The uid under which the server runs once it needs no privilege: the user `threadbox` if there is
+// one. Our own without root.
+unsigned server_uid();
+
+// Makes the state directory and starts its keeper if none runs. True: it was started now.
+bool prepare(const Config& config);
+
+// From here on no root, no capabilities, no way back. Nothing to do without root.
+void drop_privileges(unsigned uid);
+
+// Runs `work` with a provider on a loop of its own; passes on what it throws.
+int with_engine(const Config& config,
+                const std::function<awaitable<int>(native::NativeProvider&)>& work);
+
+}  // namespace tb::cli

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/resource.h>
+
+#include <boost/asio/signal_set.hpp>
+#include <csignal>
+#include <cstdio>
+
+#include "api/router.h"
+#include "api/service.h"
+#include "cli/commands.h"
+#include "cli/engine.h"
+#include "http/listener.h"
+#include "http/server.h"
+#include "session/sessions.h"
+
+namespace tb::cli {
+namespace {
+
+constexpr auto kDrain = 10s;
+
+const char* state_name(std::uint8_t state) {
+  constexpr const char* kNames[] = {"present", "degraded", "missing"};
+  return kNames[std::min<std::uint8_t>(state, 2)];
+}
+
+// Everything that makes up a server, in the order in which a request travels.
+class Program {
+ public:
+  Program(asio::io_context& loop, const Config& config)
+      : config_(config),
+        provider_(loop.get_executor(), config.state_dir, config.output),
+        sessions_(loop.get_executor(), provider_, pool_settings(config)),
+        service_{sessions_, config.worker_id, config.environment, config.session_timeout,
+                 config.command_timeout},
+        server_(
+            loop.get_executor(), {},
+            [this](http::Exchange& exchange) { return router_.handle(exchange); },
+            [](const std::string& where, std::exception_ptr) {
+              log(LogLevel::error, "request_failed", {{"where", where}});
+            }),
+        stop_(loop.get_executor()) {
+    api::add_seed_routes(router_, service_);
+    api::add_health_routes(router_, service_);
+    api::add_process_routes(router_, service_);
+    provider_.on_lost([this] {
+      if (stopping_) return;
+      log(LogLevel::error, "keeper_lost");
+      code_ = 1;  // a supervisor starts us again, and we start a new keeper
+      request_stop();
+    });
+  }
+
+  void request_stop() {
+    stopping_ = true;
+    stop_.notify_all();
+  }
+
+  awaitable<int> run(int listener) {
+    const jail::Welcome welcome = co_await provider_.hello();
+    for (const jail::Barrier& row : welcome.barriers) {
+      service_.isolation.push_back({row.name, state_name(row.state), row.detail});
+    }
+    if (!welcome.cleaned.empty()) log(LogLevel::warning, "cleaned_up", {{"what", welcome.cleaned}});
+    co_await sessions_.open();
+    const std::uint16_t port = http::port_of(listener);
+    server_.listen(listener);
+    introduce(welcome, port);
+    while (!stopping_) co_await stop_.wait();
+    co_await server_.close(kDrain);
+    co_await sessions_.close();
+    co_await provider_.close();
+    co_return code_;
+  }
+
+ private:
+  static session::PoolSettings pool_settings(const Config& config) {
+    session::PoolSettings settings;
+    settings.size = config.pool_size;
+    settings.capacity = config.max_pool_size;
+    settings.environment = config.environment;
+    settings.limits = config.limits;
+    return settings;
+  }
+
+  // Three lines: what runs, how isolated, and something to try.
+  void introduce(const jail::Welcome& welcome, std::uint16_t port) const {
+    std::string weak;
+    for (const jail::Barrier& row : welcome.barriers) {
+      if (row.state == 0 || row.name == "host sysctls") continue;
+      weak += (weak.empty() ? "" : ", ") + row.name + " " + state_name(row.state);
+    }
+    const std::string url = "http://" + config_.host + ":" + std::to_string(port);
+    std::printf("threadbox %s is running at %s (state in %s)\n", TB_VERSION, url.c_str(),
+                config_.state_dir.c_str());
+    std::printf("isolation: %s\n", weak.empty() ? "full: every barrier is present"
+                                                : (weak + "; see `threadbox doctor`").c_str());
+    std::printf("try: curl -s %s/create_session -d '{\"user_id\":\"me\",\"thread_id\":\"t1\"}'\n",
+                url.c_str());
+    std::fflush(stdout);
+  }
+
+  const Config& config_;
+  native::NativeProvider provider_;
+  session::Sessions sessions_;
+  api::Service service_;
+  api::Router router_;
+  http::Server server_;
+  Signal stop_;
+  bool stopping_ = false;
+  int code_ = 0;
+};
+
+void raise_file_limit() {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace
+
+int serve(const Config& config) {
+  set_log(config.log_level, config.log_json);
+  raise_file_limit();
+  const int listener = http::bind_listener(config.host, config.port);
+  prepare(config);
+  drop_privileges(server_uid());
+
+  asio::io_context loop{1};
+  Program program{loop, config};
+  asio::signal_set signals{loop, SIGTERM, SIGINT};
+  signals.async_wait([&](boost::system::error_code error, int) {
+    if (!error) program.request_stop();
+  });
+  int code = 1;
+  std::exception_ptr failure;
+  auto task = [&]() -> awaitable<void> {
+    code = co_await program.run(listener);
+    signals.cancel();
+  };
+  asio::co_spawn(loop, task, [&](std::exception_ptr error) {
+    failure = error;
+    if (error) loop.stop();
+  });
+  loop.run();
+  if (failure) std::rethrow_exception(failure);
+  return code;
+}
+
+}  // namespace tb::cli

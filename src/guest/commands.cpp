@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "guest/commands.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "guest/launch.h"
+#include "os/fdpass.h"
+
+namespace tb::guest {
+namespace {
+
+constexpr std::size_t kMaxCommands = 1024;       // known at once, finished ones included
+constexpr std::size_t kPipeRoom = 60 << 10;      // what surely fits into a fresh pipe
+constexpr std::size_t kMaxArgument = 120 << 10;  // the kernel's MAX_ARG_STRLEN is 128 KiB
+
+std::uint64_t now_us() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1000000 +
+         static_cast<std::uint64_t>(now.tv_nsec) / 1000;
+}
+
+std::uint64_t micros(const timeval& time) {
+  return static_cast<std::uint64_t>(time.tv_sec) * 1000000 +
+         static_cast<std::uint64_t>(time.tv_usec);
+}
+
+void close_fd(int& fd) {
+  if (fd >= 0) ::close(fd);
+  fd = -1;
+}
+
+int write_whole(int fd, const std::string& text) {
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t n = ::write(fd, text.data() + done, text.size() - done);
+    if (n <= 0) return -1;
+    done += static_cast<std::size_t>(n);
+  }
+  return 0;
+}
+
+// The rest of the text is in a file that is read from its beginning.
+int text_file(const char* name, const std::string& text) {
+  const int fd = ::memfd_create(name, MFD_CLOEXEC);
+  if (fd < 0) return -1;
+  if (write_whole(fd, text) != 0 || ::lseek(fd, 0, SEEK_SET) != 0) {
+    ::close(fd);
+    return -1;
+  }
+  return fd;
+}
+
+// What the command reads as its stdin.
+int open_input(const std::string& input) {
+  if (input.empty()) return ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (input.size() > kPipeRoom) return text_file("stdin", input);
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return -1;
+  if (write_whole(ends[1], input) != 0) close_fd(ends[0]);
+  ::close(ends[1]);
+  return ends[0];
+}
+
+}  // namespace
+
+struct Commands::Command {
+  std::uint32_t id = 0;
+  int pid = -1;
+  int cgroup = -1;
+  int output = -1;  // read ends, kept so that no byte is lost when the server dies
+  int error = -1;
+  std::uint64_t began_us = 0;
+  std::uint64_t deadline_us = 0;  // 0: none
+  Cause ended_by = Cause::exited;
+  Counters::Values counts;
+  std::optional<Exited> exit;
+  std::optional<Failure> failure;
+  bool start_told = false;
+  bool end_told = false;
+  bool exit_released = false;
+  bool output_released = false;
+
+  ~Command() {
+    close_fd(output);
+    close_fd(error);
+  }
+};
+
+Commands::~Commands() = default;
+
+Commands::Commands(const Config& config)
+    : config_(config),
+      cgroups_(config.command_cgroups != 0),
+      counters_(config.counters),
+      last_counts_(counters_.read()) {
+  // The first command should not pay for its cgroup.
+  if (cgroups_.there()) cgroups_.give(cgroups_.take());
+}
+
+Commands::Command* Commands::find(std::uint32_t id) {
+  for (const auto& command : commands_) {
+    if (command->id == id) return command.get();
+  }
+  return nullptr;
+}
+
+// Makes the pipes and the cgroup, launches, and closes what only the child needs.
+const char* Commands::prepare(Command& command, const Start& start) {
+  int out[2] = {-1, -1};
+  int err[2] = {-1, -1};
+  int input = -1;
+  int script = -1;
+  const char* failed = nullptr;
+  if (commands_.size() >= kMaxCommands) {
+    errno = EAGAIN;
+    failed = "run so many commands at once";
+  } else if (::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0) {
+    failed = "make pipes";
+  } else if ((input = open_input(start.input)) < 0) {
+    failed = "provide stdin";
+  } else if (start.script.size() > kMaxArgument &&
+             (script = text_file("script", "exec 3<&-\n" + start.script)) < 0) {
+    failed = "store the script";
+  } else if (cgroups_.there() && (command.cgroup = cgroups_.take()) < 0) {
+    failed = "make a cgroup";
+  }
+  command.output = out[0];
+  command.error = err[0];
+  if (!failed) {
+    command.began_us = now_us();
+    Launch launch;
+    launch.start = &start;
+    launch.config = &config_;
+    launch.input = input;
+    launch.output = out[1];
+    launch.error = err[1];
+    launch.script = script;
+    launch.cgroup = command.cgroup >= 0 ? cgroups_.dir_fd(command.cgroup) : -1;
+    const Launched launched = guest::launch(launch);
+    command.pid = launched.pid;
+    errno = launched.number;
+    failed = launched.step;
+  }
+  const int why = errno;
+  for (int fd : {out[1], err[1], input, script}) close_fd(fd);
+  errno = why;
+  return failed;
+}
+
+void Commands::start(Start start) {
+  auto command = std::make_unique<Command>();
+  command->id = start.id;
+  // Counters are read when a command ends; in between only what others left running moves them.
+  const bool alone = commands_.empty() && !(cgroups_.there() && cgroups_.any_left_behind());
+  command->counts = alone ? last_counts_ : counters_.read();
+  if (const char* step = prepare(*command, start)) {
+    command->failure = Failure{start.id, errno, step};
+    cgroups_.give(command->cgroup);
+    command->cgroup = -1;
+  } else if (start.timeout_ms > 0) {
+    command->deadline_us = command->began_us + start.timeout_ms * 1000;
+  }
+  commands_.push_back(std::move(command));
+}
+
+void Commands::end(Command& command, Cause cause) {
+  if (!command.exit) command.ended_by = cause;
+  if (command.cgroup >= 0) {
+    cgroups_.kill(command.cgroup);
+  } else if (command.pid > 0 && !command.exit) {
+    ::kill(-command.pid, SIGKILL);
+  }
+}
+
+void Commands::signal(const Signal& signal) {
+  Command* command = find(signal.id);
+  if (!command || command->failure) return;
+  if (signal.number == SIGKILL && signal.tree) return end(*command, Cause::killed);
+  if (signal.tree && command->cgroup >= 0) {
+    cgroups_.signal_all(command->cgroup, signal.number);
+  } else if (!command->exit) {
+    if (signal.number == SIGKILL) command->ended_by = Cause::killed;
+    ::kill(signal.tree ? -command->pid : command->pid, signal.number);
+  }
+}
+
+void Commands::release(const Release& release) {
+  if (Command* command = find(release.id)) {
+    if (release.what & Release::kExit) command->exit_released = true;
+    if (release.what & Release::kOutput) command->output_released = true;
+  }
+  forget_released();
+}
+
+void Commands::forget_released() {
+  std::erase_if(commands_, [this](const std::unique_ptr<Command>& command) {
+    const bool over = command->failure
+                          ? command->end_told
+                          : command->exit && command->exit_released && command->output_released;
+    if (over) cgroups_.give(command->cgroup);
+    return over;
+  });
+}
+
+int Commands::enforce_deadlines() {
+  std::uint64_t next = 0;
+  const std::uint64_t now = now_us();
+  for (const auto& command : commands_) {
+    if (command->deadline_us == 0 || command->exit) continue;
+    if (command->deadline_us <= now) {
+      command->deadline_us = 0;
+      end(*command, Cause::timeout);
+    } else if (next == 0 || command->deadline_us < next) {
+      next = command->deadline_us;
+    }
+  }
+  if (next == 0) return -1;
+  constexpr std::uint64_t kLongest = 3600ull * 1000;
+  return static_cast<int>(std::min((next - now + 999) / 1000, kLongest));
+}
+
+void Commands::reap() {
+  int status = 0;
+  rusage usage{};
+  pid_t pid;
+  while ((pid = ::wait4(-1, &status, WNOHANG, &usage)) > 0) {
+    for (const auto& command : commands_) {
+      if (command->pid != pid || command->exit) continue;
+      ended(*command, status, micros(usage.ru_utime) + micros(usage.ru_stime),
+            static_cast<std::uint64_t>(usage.ru_maxrss) * 1024);
+      break;
+    }
+  }
+}
+
+void Commands::ended(Command& command, int status, std::uint64_t cpu_us, std::uint64_t peak_bytes) {
+  Exited exit;
+  exit.id = command.id;
+  exit.wall_us = now_us() - command.began_us;
+  exit.cpu_us = cpu_us;
+  exit.peak_bytes = peak_bytes;
+  command.exit = exit;
+  judge(command, status);
+}
+
+// From the wait status and the counters to a cause and the limits that were met.
+void Commands::judge(Command& command, int status) {
+  Exited& exit = *command.exit;
+  last_counts_ = counters_.read();
+  exit.limits_hit = counters_.hits(command.counts, last_counts_);
+  if (WIFSIGNALED(status)) {
+    exit.signal = WTERMSIG(status);
+    exit.cause = Cause::signal;
+  } else {
+    exit.code = WEXITSTATUS(status);
+  }
+  const bool was_killed = exit.signal == SIGKILL || exit.code == 128 + SIGKILL;
+  if (command.ended_by != Cause::exited) {
+    exit.cause = command.ended_by;
+  } else if (was_killed && counters_.oom_kills(command.counts, last_counts_) > 0) {
+    exit.cause = Cause::oom;
+  }
+  const bool failed = exit.code != 0 || exit.signal != 0;
+  if (failed && config_.disk_check && disk_is_full()) exit.limits_hit |= kHitDisk;
+}
+
+bool Commands::tell(int control, Command& command) {
+  Writer out;
+  if (command.failure) {
+    if (command.end_told) return true;
+    command.failure->encode(out, Message::start_failed);
+    command.end_told = os::send_packet(control, out.view()) == 1;
+    return command.end_told;
+  }
+  if (!command.start_told) {
+    Started started;
+    started.id = command.id;
+    started.pid = command.pid;
+    started.age_us = now_us() - command.began_us;
+    started.encode(out);
+    const int fds[2] = {command.output, command.error};
+    command.start_told = os::send_packet(control, out.take(), fds, 2) == 1;
+  }
+  if (command.start_told && command.exit && !command.end_told) {
+    Writer end;
+    command.exit->encode(end);
+    command.end_told = os::send_packet(control, end.view()) == 1;
+  }
+  return command.start_told && (!command.exit || command.end_told);
+}
+
+bool Commands::report(int control) {
+  if (!ready_told_) {
+    Ready ready;
+    ready.commands = static_cast<std::uint32_t>(commands_.size());
+    Writer out;
+    ready.encode(out);
+    ready_told_ = os::send_packet(control, out.view()) == 1;
+    if (!ready_told_) return false;
+  }
+  for (const auto& command : commands_) {
+    if (!tell(control, *command)) return false;
+  }
+  forget_released();
+  return true;
+}
+
+void Commands::tell_again() {
+  ready_told_ = false;
+  for (const auto& command : commands_) {
+    command->start_told = false;
+    command->end_told = false;
+  }
+}
+
+}  // namespace tb::guest

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The commands of one sandbox: started, watched, ended, and remembered until the server knows.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "guest/cgroups.h"
+#include "guest/wire.h"
+
+namespace tb::guest {
+
+class Commands {
+ public:
+  explicit Commands(const Config& config);
+  ~Commands();
+
+  void start(Start start);
+  void signal(const Signal& signal);
+  void release(const Release& release);
+  // After SIGCHLD: collects every process that ended, our commands and orphans alike.
+  void reap();
+  // Ends what has run too long. Milliseconds until the next deadline, or -1.
+  int enforce_deadlines();
+
+  // Tells the server what it has not been told yet. False: the socket is full, try again later.
+  bool report(int control);
+  // The server was replaced: everything will be told again, after Ready.
+  void tell_again();
+
+ private:
+  struct Command;
+  Command* find(std::uint32_t id);
+  const char* prepare(Command& command, const Start& start);
+  void ended(Command& command, int status, std::uint64_t cpu_us, std::uint64_t peak_bytes);
+  void judge(Command& command, int status);
+  void end(Command& command, Cause cause);
+  bool tell(int control, Command& command);
+  void forget_released();
+
+  const Config& config_;
+  CommandCgroups cgroups_;
+  Counters counters_;
+  Counters::Values last_counts_;
+  std::vector<std::unique_ptr<Command>> commands_;
+  bool ready_told_ = false;
+};
+
+}  // namespace tb::guest

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "guest/confine.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <linux/securebits.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "os/landlock.h"
+
+namespace tb::guest {
+namespace {
+
+// Commands run as another uid, and signals must reach them.
+constexpr int kKept[] = {CAP_SETUID, CAP_SETGID, CAP_KILL};
+
+int drop_bounding_set() {
+  for (int cap = 0; cap <= 63; ++cap) {
+    if (::prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) != 0) return errno == EINVAL ? 0 : -1;
+  }
+  return 0;
+}
+
+int keep_few_capabilities(bool any) {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2] = {};
+  for (int cap : kKept) {
+    if (any) data[0].effective |= 1u << cap;
+  }
+  data[0].permitted = data[0].effective;
+  return static_cast<int>(::syscall(SYS_capset, &header, data));
+}
+
+int lock_securebits() {
+  return ::prctl(PR_SET_SECUREBITS,
+                 SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
+                     SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
+                     SECBIT_NO_SETUID_FIXUP_LOCKED,
+                 0, 0, 0);
+}
+
+int allow_below(int ruleset, int dir, std::uint64_t rights) {
+  if (dir < 0) return -1;
+  return os::landlock::add_path(ruleset, dir, rights);
+}
+
+// Nothing outside the writable places can be changed, even if a mount were wrong.
+int restrict_writes(const Config& config) {
+  const int version = os::landlock::abi();
+  if (version == 0) return 0;
+  const std::uint64_t rights = os::landlock::write_rights(version);
+  os::landlock::RulesetAttr attr;
+  attr.fs = rights;
+  attr.scoped = version >= 6 ? os::landlock::kScopeAll : 0;
+  const int ruleset = os::landlock::create_ruleset(attr, version);
+  if (ruleset < 0) return -1;
+  bool ok = true;
+  for (const std::string& path : config.write_paths) {
+    const int dir = ::open(path.c_str(), O_PATH | O_CLOEXEC);
+    ok = ok && allow_below(ruleset, dir, rights) == 0;
+    ::close(dir);
+  }
+  if (config.command_cgroups) ok = ok && allow_below(ruleset, kCgroupFd, rights) == 0;
+  if (config.disk_check) ok = ok && allow_below(ruleset, kDiskFd, rights) == 0;
+  if (ok) ok = os::landlock::restrict_self(ruleset) == 0;
+  ::close(ruleset);
+  return ok ? 0 : -1;
+}
+
+}  // namespace
+
+int add_filter(const std::string& program) {
+  sock_fprog filter{};
+  filter.len = static_cast<unsigned short>(program.size() / sizeof(sock_filter));
+  filter.filter = reinterpret_cast<sock_filter*>(const_cast<char*>(program.data()));
+  return static_cast<int>(::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter));
+}
+
+const char* confine(const Config& config) {
+  // After the last change of uid, which would clear it. The keeper is single-threaded.
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return "set the parent-death signal";
+  if (::prctl(PR_SET_DUMPABLE, 0) != 0) return "make the guest undumpable";
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return "set no_new_privs";
+  if (drop_bounding_set() != 0) return "empty the capability bounding set";
+  if (lock_securebits() != 0) return "lock the securebits";
+  // Without a uid of its own the guest has nothing to switch to, and keeps nothing.
+  if (keep_few_capabilities(::getuid() != config.uid) != 0) return "drop capabilities";
+  if (restrict_writes(config) != 0) return "restrict writes with Landlock";
+  if (add_filter(config.value_filter) != 0 || add_filter(config.base_filter) != 0) {
+    return "install the seccomp filters";
+  }
+  return nullptr;
+}
+
+}  // namespace tb::guest

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// PID 1 of a sandbox: confines itself, then starts, watches and ends commands as the server says.
+// It outlives the server; when the keeper goes, it goes, and the kernel ends all the rest with it.
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "guest/commands.h"
+#include "guest/confine.h"
+#include "guest/wire.h"
+#include "os/fdpass.h"
+
+namespace tb::guest {
+namespace {
+
+char packet_buffer[os::kMaxPacket];
+
+// 64 MiB bounds what a message in a file may hold; the server refuses larger ones before.
+constexpr off_t kMaxMessage = 64 << 20;
+
+[[noreturn]] void fail(const char* step) {
+  Failure failure{0, errno, step};
+  Writer out;
+  failure.encode(out, Message::jail_failed);
+  os::send_packet(kControlFd, out.view());
+  ::_exit(1);
+}
+
+bool read_file(int fd, std::string& content) {
+  struct stat info{};
+  if (::fstat(fd, &info) != 0 || info.st_size > kMaxMessage) return false;
+  content.resize(static_cast<std::size_t>(info.st_size));
+  std::size_t done = 0;
+  while (done < content.size()) {
+    const ssize_t n =
+        ::pread(fd, content.data() + done, content.size() - done, static_cast<off_t>(done));
+    if (n <= 0) return false;
+    done += static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
+Config load_config() {
+  std::string text;
+  Config config;
+  if (!read_file(kConfigFd, text)) fail("read the guest's configuration");
+  Reader in{text};
+  if (!Config::decode(in, config)) fail("understand the guest's configuration");
+  ::close(kConfigFd);
+  return config;
+}
+
+int watch(int epoll, int fd, unsigned events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.fd = fd;
+  return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+int watch_children(int epoll) {
+  sigset_t set;
+  ::sigemptyset(&set);
+  ::sigaddset(&set, SIGCHLD);
+  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  const int fd = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (fd < 0 || watch(epoll, fd, EPOLLIN) != 0) fail("watch child processes");
+  return fd;
+}
+
+class Guest {
+ public:
+  explicit Guest(const Config& config)
+      : epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+        children_(watch_children(epoll_)),
+        commands_(config) {
+    if (watch(epoll_, kControlFd, EPOLLIN) != 0 || watch(epoll_, kKeeperFd, EPOLLIN) != 0) {
+      fail("watch the sockets");
+    }
+    commands_.report(control_);
+  }
+
+  [[noreturn]] void run() {
+    for (;;) {
+      epoll_event events[8];
+      const int timeout = commands_.enforce_deadlines();
+      const int n = ::epoll_wait(epoll_, events, 8, timeout);
+      for (int i = 0; i < n; ++i) handle(events[i].data.fd);
+      report();
+    }
+  }
+
+ private:
+  void handle(int fd) {
+    if (fd == children_) {
+      signalfd_siginfo info[16];
+      while (::read(children_, info, sizeof info) > 0) {
+      }
+      commands_.reap();
+    } else if (fd == kKeeperFd) {
+      from_keeper();
+    } else if (fd == control_) {
+      from_server();
+    }
+  }
+
+  // The keeper says one thing only: here is the next server.
+  void from_keeper() {
+    os::Packet packet{packet_buffer, sizeof packet_buffer};
+    const int result = os::receive_packet(kKeeperFd, packet);
+    if (result == 0 || (result < 0 && errno != EAGAIN)) ::_exit(0);
+    if (result < 0 || packet.fd_count != 1) return;
+    drop_server();
+    control_ = packet.fds[0];
+    watch(epoll_, control_, EPOLLIN);
+    commands_.tell_again();
+  }
+
+  void from_server() {
+    for (int budget = 64; budget > 0 && control_ >= 0; --budget) {
+      os::Packet packet{packet_buffer, sizeof packet_buffer};
+      const int result = os::receive_packet(control_, packet);
+      if (result < 0 && errno == EAGAIN) return;
+      if (result <= 0) return drop_server();
+      obey({packet.data, packet.size}, packet.fd_count > 0 ? packet.fds[0] : -1);
+      for (std::size_t i = 0; i < packet.fd_count; ++i) ::close(packet.fds[i]);
+    }
+  }
+
+  void obey(std::string_view message, int file) {
+    Reader in{message};
+    const auto type = static_cast<Message>(in.u8());
+    if (type == Message::by_file && file >= 0) {
+      std::string content;
+      if (read_file(file, content)) obey(content, -1);
+    } else if (type == Message::start) {
+      Start start;
+      if (Start::decode(in, start)) commands_.start(std::move(start));
+    } else if (type == Message::signal) {
+      Signal signal;
+      if (Signal::decode(in, signal)) commands_.signal(signal);
+    } else if (type == Message::release) {
+      Release release;
+      if (Release::decode(in, release)) commands_.release(release);
+    }
+  }
+
+  // Commands go on; what they print waits in the pipes for the next server.
+  void drop_server() {
+    if (control_ < 0) return;
+    ::close(control_);
+    control_ = -1;
+    writable_wanted_ = false;
+  }
+
+  void report() {
+    if (control_ < 0) return;
+    const bool all = commands_.report(control_);
+    if (all == !writable_wanted_) return;
+    writable_wanted_ = !all;
+    epoll_event event{};
+    event.events = writable_wanted_ ? EPOLLIN | EPOLLOUT : EPOLLIN;
+    event.data.fd = control_;
+    ::epoll_ctl(epoll_, EPOLL_CTL_MOD, control_, &event);
+  }
+
+  int epoll_;
+  int children_;
+  int control_ = kControlFd;
+  bool writable_wanted_ = false;
+  Commands commands_;
+};
+
+}  // namespace
+}  // namespace tb::guest
+
+int main() {
+  using namespace tb::guest;
+  static const Config config = load_config();
+  if (const char* step = confine(config)) fail(step);
+  static Guest guest{config};
+  guest.run();
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the server and PID 1 of a sandbox say to each other (docs/formats/guest.md).
+// One message is one seqpacket packet: a type byte, then fields in the order of the structs here.
+// No exceptions: both the guest and the server include this.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/codec.h"
+
+namespace tb::guest {
+
+// Bumped when a message changes: a server refuses guests of another version and says so.
+constexpr std::uint32_t kVersion = 1;
+
+// Where the jail leaves the guest's descriptors before it executes it.
+constexpr int kControlFd = 3;  // to the server
+constexpr int kKeeperFd = 4;   // to the keeper: end of file means that the keeper is gone
+constexpr int kConfigFd = 5;   // a sealed Config
+constexpr int kCgroupFd = 6;   // the sandbox's unified cgroup, parent of the commands' ones
+constexpr int kDiskFd = 7;     // the top of the writable tree, to see whether it is full
+constexpr int kCounterFd = 8;  // this and following: directories of the limits' counters
+
+enum class Message : std::uint8_t {
+  // server to guest
+  start = 1,
+  by_file = 2,  // the message is in the passed memfd: too large for a packet
+  signal = 3,
+  release = 4,
+  // guest to server
+  ready = 64,
+  jail_failed = 65,
+  started = 66,  // passes the read ends of stdout and stderr
+  start_failed = 67,
+  exited = 68,
+};
+
+// Why a command ended, as the guest knows it.
+enum class Cause : std::uint8_t { exited = 0, signal = 1, timeout = 2, oom = 3, killed = 4 };
+
+// Limits whose counters moved while a command ran: bits of Exited::limits_hit.
+constexpr std::uint32_t kHitMemory = 1;
+constexpr std::uint32_t kHitPids = 2;
+constexpr std::uint32_t kHitCpu = 4;
+constexpr std::uint32_t kHitDisk = 8;
+
+struct Start {
+  std::uint32_t id = 0;
+  std::uint64_t timeout_ms = 0;  // 0: none
+  std::string cwd;
+  std::vector<std::string> argv;
+  std::vector<std::string> env;
+  std::string script;  // when not empty: bash runs this text, and argv is not used
+  std::string input;   // all of stdin; empty: /dev/null
+
+  void encode(Writer& out) const {
+    out.u8(static_cast<std::uint8_t>(Message::start));
+    out.u32(id);
+    out.u64(timeout_ms);
+    out.bytes(cwd);
+    out.list(argv);
+    out.list(env);
+    out.bytes(script);
+    out.bytes(input);
+  }
+  static bool decode(Reader& in, Start& to) {
+    to.id = in.u32();
+    to.timeout_ms = in.u64();
+    to.cwd = in.bytes();
+    to.argv = in.list();
+    to.env = in.list();
+    to.script = in.bytes();
+    to.input = in.bytes();
+    return in.done() && (!to.argv.empty() || !to.script.empty());
+  }
+};
+
+struct Signal {
+  std::uint32_t id = 0;
+  std::int32_t number = 9;
+  std::uint8_t tree = 1;  // everything that the command started, or its leader alone
+
+  void encode(Writer& out) const {
+    out.u8(static_cast<std::uint8_t>(Message::signal));
+    out.u32(id);
+    out.i32(number);
+    out.u8(tree);
+  }
+  static bool decode(Reader& in, Signal& to) {
+    to.id = in.u32();
+    to.number = in.i32();
+    to.tree = in.u8();
+    return in.done();
+  }
+};
+
+// The server has stored what it was told: the guest may forget it.
+struct Release {
+  static constexpr std::uint8_t kExit = 1;    // the exit record
+  static constexpr std::uint8_t kOutput = 2;  // both pipes were read to their end
+  std::uint32_t id = 0;
+  std::uint8_t what = 0;
+
+  void encode(Writer& out) const {
+    out.u8(static_cast<std::uint8_t>(Message::release));
+    out.u32(id);
+    out.u8(what);
+  }
+  static bool decode(Reader& in, Release& to) {
+    to.id = in.u32();
+    to.what = in.u8();
+    return in.done();
+  }
+};
+
+struct Ready {
+  std::uint32_t version = kVersion;
+  std::uint32_t commands = 0;  // how many are told again after this: the server was replaced
+
+  void encode(Writer& out) const {
+    out.u8(static_cast<std::uint8_t>(Message::ready));
+    out.u32(version);
+    out.u32(commands);
+  }
+  static bool decode(Reader& in, Ready& to) {
+    to.version = in.u32();
+    to.commands = in.u32();
+    return in.done();
+  }
+};
+
+// A step of the set-up or of a command's start that failed.
+struct Failure {
+  std::uint32_t id = 0;
+  std::int32_t number = 0;  // errno
+  std::string step;
+
+  void encode(Writer& out, Message type) const {
+    out.u8(static_cast<std::uint8_t>(type));
+    out.u32(id);
+    out.i32(number);
+    out.bytes(step);
+  }
+  static bool decode(Reader& in, Failure& to) {
+    to.id = in.u32();
+    to.number = in.i32();
+    to.step = in.bytes();
+    return in.done();
+  }
+};
+
+struct Started {
+  std::uint32_t id = 0;
+  std::int32_t pid = 0;
+  std::uint64_t age_us = 0;  // since its start: not 0 when told again
+
+  void encode(Writer& out) const {
+    out.u8(static_cast<std::uint8_t>(Message::started));
+    out.u32(id);
+    out.i32(pid);
+    out.u64(age_us);
+  }
+  static bool decode(Reader& in, Started& to) {
+    to.id = in.u32();
+    to.pid = in.i32();
+    to.age_us = in.u64();
+    return in.done();
+  }
+};
+
+struct Exited {
+  std::uint32_t id = 0;
+  std::int32_t code = 0;    // exit status, when signal is 0
+  std::int32_t signal = 0;  // that ended it
+  Cause cause = Cause::exited;
+  std::uint32_t limits_hit = 0;
+  std::uint64_t wall_us = 0;
+  std::uint64_t cpu_us = 0;
+  std::uint64_t peak_bytes = 0;
+
+  void encode(Writer& out) const {
+    out.u8(static_cast<std::uint8_t>(Message::exited));
+    out.u32(id);
+    out.i32(code);
+    out.i32(signal);
+    out.u8(static_cast<std::uint8_t>(cause));
+    out.u32(limits_hit);
+    out.u64(wall_us);
+    out.u64(cpu_us);
+    out.u64(peak_bytes);
+  }
+  static bool decode(Reader& in, Exited& to) {
+    to.id = in.u32();
+    to.code = in.i32();
+    to.signal = in.i32();
+    to.cause = static_cast<Cause>(in.u8());
+    to.limits_hit = in.u32();
+    to.wall_us = in.u64();
+    to.cpu_us = in.u64();
+    to.peak_bytes = in.u64();
+    return in.done() && to.cause <= Cause::killed;
+  }
+};
+
+// A number in a cgroup file that says how often a limit was met.
+struct Counter {
+  std::uint32_t limit = 0;  // kHit…
+  std::int32_t dir_fd = 0;  // kCgroupFd or kCounterFd + n
+  std::string file;
+  std::string key;       // the line's first word; empty: the file is one number
+  std::uint8_t oom = 0;  // counts kills by the out-of-memory killer
+};
+
+// What the keeper tells every guest of one environment; sealed, so that all share its pages.
+struct Config {
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+  std::uint8_t command_cgroups = 0;  // kCgroupFd is there
+  std::uint8_t disk_check = 0;       // kDiskFd is there
+  std::string base_filter;           // sock_filter arrays for PID 1 and all commands
+  std::string value_filter;
+  std::string command_filter;            // and one on top for commands
+  std::vector<std::string> write_paths;  // Landlock: nothing else can be written to
+  std::vector<Counter> counters;
+
+  void encode(Writer& out) const {
+    out.u32(kVersion);
+    out.u32(uid);
+    out.u32(gid);
+    out.u8(command_cgroups);
+    out.u8(disk_check);
+    out.bytes(base_filter);
+    out.bytes(value_filter);
+    out.bytes(command_filter);
+    out.list(write_paths);
+    out.u32(static_cast<std::uint32_t>(counters.size()));
+    for (const Counter& counter : counters) {
+      out.u32(counter.limit);
+      out.i32(counter.dir_fd);
+      out.bytes(counter.file);
+      out.bytes(counter.key);
+      out.u8(counter.oom);
+    }
+  }
+  static bool decode(Reader& in, Config& to) {
+    if (in.u32() != kVersion) return false;
+    to.uid = in.u32();
+    to.gid = in.u32();
+    to.command_cgroups = in.u8();
+    to.disk_check = in.u8();
+    to.base_filter = in.bytes();
+    to.value_filter = in.bytes();
+    to.command_filter = in.bytes();
+    to.write_paths = in.list();
+    const std::uint32_t count = in.u32();
+    for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
+      Counter counter;
+      counter.limit = in.u32();
+      counter.dir_fd = in.i32();
+      counter.file = in.bytes();
+      counter.key = in.bytes();
+      counter.oom = in.u8();
+      to.counters.push_back(counter);
+    }
+    return in.done();
+  }
+};
+
+}  // namespace tb::guest

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "http/client.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/async.h"
+#include "base/error.h"
+#include "http/chars.h"
+#include "http/client_link.h"
+
+namespace tb::http {
+namespace {
+
+bool may_repeat(std::string_view method) { return method != "POST" && method != "PATCH"; }
+
+void check_request(std::string_view method, std::string_view target,
+                   const std::vector<Header>& headers) {
+  bool good = !method.empty() && all_in(kTokenChars, method) && !target.empty() &&
+              all_in(kTargetChars, target);
+  for (const Header& header : headers) {
+    good = good && !header.name.empty() && all_in(kTokenChars, header.name) &&
+           all_in(kValueChars, header.value);
+  }
+  if (!good) throw Error{Code::invalid, "a request that may not be sent"};
+}
+
+std::string serialize(std::string_view method, std::string_view target, std::string_view host,
+                      const std::vector<Header>& headers, std::string_view body) {
+  std::string out;
+  out.reserve(256 + body.size());
+  out.append(method).append(" ").append(target).append(" HTTP/1.1\r\nHost: ").append(host);
+  for (const Header& header : headers) {
+    out.append("\r\n").append(header.name).append(": ").append(header.value);
+  }
+  if (!body.empty() || !(method == "GET" || method == "HEAD")) {
+    out.append("\r\nContent-Length: ").append(std::to_string(body.size()));
+  }
+  return out.append("\r\n\r\n").append(body);
+}
+
+}  // namespace
+
+Endpoint Endpoint::tcp(std::string host, std::uint16_t port) {
+  return {.host = std::move(host), .port = port, .path = {}};
+}
+
+Endpoint Endpoint::unix_socket(std::string path) {
+  return {.host = "localhost", .port = 0, .path = std::move(path)};
+}
+
+std::string Endpoint::text() const {
+  if (!path.empty()) return "unix:" + path;
+  const bool v6 = host.find(':') != host.npos;
+  return (v6 ? '[' + host + ']' : host) + ':' + std::to_string(port);
+}
+
+class Client::Impl {
+ public:
+  Impl(asio::any_io_executor executor, Endpoint endpoint, ClientLimits limits)
+      : executor_(executor), endpoint_(std::move(endpoint)), limits_(limits) {}
+
+  awaitable<Response> request(std::string method, std::string target, std::vector<Header> headers,
+                              std::string body) {
+    check_request(method, target, headers);
+    const std::string host = endpoint_.path.empty() ? endpoint_.text() : "localhost";
+    const std::string message = serialize(method, target, host, headers, body);
+    auto task = run(method, message);
+    std::optional<Response> response;
+    try {
+      response = co_await within(limits_.time, std::move(task));
+    } catch (const Error& error) {
+      throw Error{error.code(), describe(method, target) + error.what()};
+    }
+    if (!response) {
+      throw Error{Code::unavailable, describe(method, target) + "no response in time"};
+    }
+    co_return std::move(*response);
+  }
+
+ private:
+  std::string describe(const std::string& method, const std::string& target) const {
+    return method + ' ' + target + " at " + endpoint_.text() + ": ";
+  }
+
+  awaitable<Response> run(const std::string& method, const std::string& message) {
+    for (;;) {
+      std::unique_ptr<Link> link = take_idle();
+      const bool kept = link != nullptr;
+      if (!link) {
+        link = std::make_unique<Link>(executor_);
+        co_await link->connect(endpoint_);
+      }
+      const ResponseParser::Limits limits{.head = limits_.head, .body = limits_.body};
+      ResponseParser parser{limits, method == "HEAD"};
+      try {
+        co_await link->exchange(message, parser);
+      } catch (const LinkClosed&) {
+        if (kept && may_repeat(method)) continue;
+        throw Error{Code::unavailable, "the connection ended before a response"};
+      }
+      if (parser.keep_alive() && idle_.size() < limits_.idle) idle_.push_back(std::move(link));
+      co_return std::move(parser.response());
+    }
+  }
+
+  // The connection used last, of those that the server has not closed meanwhile; or null.
+  std::unique_ptr<Link> take_idle() {
+    while (!idle_.empty()) {
+      std::unique_ptr<Link> link = std::move(idle_.back());
+      idle_.pop_back();
+      if (link->usable()) return link;
+    }
+    return nullptr;
+  }
+
+  asio::any_io_executor executor_;
+  Endpoint endpoint_;
+  ClientLimits limits_;
+  std::vector<std::unique_ptr<Link>> idle_;
+};
+
+Client::Client(asio::any_io_executor executor, Endpoint endpoint, ClientLimits limits)
+    : impl_(std::make_unique<Impl>(executor, std::move(endpoint), limits)) {}
+
+Client::~Client() = default;
+
+awaitable<Response> Client::request(std::string method, std::string target,
+                                    std::vector<Header> headers, std::string body) {
+  return impl_->request(std::move(method), std::move(target), std::move(headers), std::move(body));
+}
+
+awaitable<Response> Client::get(std::string target) {
+  return impl_->request("GET", std::move(target), {}, {});
+}
+
+}  // namespace tb::http

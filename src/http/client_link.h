@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// One connection of the client.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <string_view>
+
+#include "http/client.h"
+#include "http/read_buffer.h"
+#include "http/response_parser.h"
+
+namespace tb::http {
+
+// Thrown when the server closed the connection before the first byte of a response: if it was a
+// kept connection, the request has most likely not been seen.
+struct LinkClosed {};
+
+class Link {
+ public:
+  explicit Link(boost::asio::any_io_executor executor) : socket_(executor) {}
+
+  awaitable<void> connect(const Endpoint& endpoint);
+
+  // Sends `message` and reads the response into `parser`; both must stay until the end.
+  awaitable<void> exchange(std::string_view message, ResponseParser& parser);
+
+  // False when the server has closed it or has sent something unasked.
+  bool usable();
+
+ private:
+  awaitable<void> send(std::string_view message);
+  awaitable<void> wait_writable();
+
+  boost::asio::posix::stream_descriptor socket_;
+  ReadBuffer buffer_;
+};
+
+}  // namespace tb::http

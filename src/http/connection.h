@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// One connection of the server: reads a request, has it handled, sends the response, and again.
+#pragma once
+
+#include <array>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "http/exchange.h"
+#include "http/parser.h"
+#include "http/read_buffer.h"
+#include "http/server.h"
+
+namespace tb::http {
+
+using Clock = std::chrono::steady_clock;
+
+// What the server tells all of its connections.
+struct ServerState {
+  ServerLimits limits;
+  Handler handler;
+  OnFailure on_failure;
+  std::string date;       // For the Date header; renewed by the tick.
+  bool draining = false;  // No further request on any connection.
+  bool closing = false;   // Coroutines are being cancelled.
+};
+
+// Pipelined requests wait in the read buffer and in the kernel: one at a time is taken, so the
+// order of the responses is that of the requests and the queue is bounded.
+class Connection final : public Exchange {
+ public:
+  // Owns `fd`, a connected socket that does not block.
+  Connection(boost::asio::any_io_executor executor, int fd, std::string peer, ServerState& server);
+
+  // Runs until the connection has ended; throws nothing.
+  awaitable<void> serve();
+
+  // Ends waits whose deadline has passed; called by the server now and then.
+  void tick(Clock::time_point now);
+
+  // Ends the connection if it is between two requests; the server's state says `draining`.
+  void drain();
+
+  const Request& request() const override { return parser_.request(); }
+  std::optional<std::uint64_t> body_length() const override { return parser_.body_length(); }
+  awaitable<std::size_t> read_some(std::span<char> out) override;
+  awaitable<void> respond(Response response) override;
+  awaitable<void> begin(Response head, std::optional<std::uint64_t> length) override;
+  awaitable<void> write(std::string_view bytes) override;
+  awaitable<void> end() override;
+  bool peer_closed() const override;
+  void on_peer_closed(std::function<void()> callback) override;
+
+ private:
+  // How far the response of this exchange has come.
+  enum class Sent { nothing, part, all };
+  // What a wait is for; has its own deadline each, since a read and a write may wait at once.
+  struct Wait {
+    Clock::time_point deadline = Clock::time_point::max();
+    bool expired = false;
+  };
+  // A message in up to three pieces, as sendmsg(2) takes them.
+  using Pieces = std::array<std::string_view, 3>;
+
+  awaitable<bool> serve_one();
+  awaitable<bool> read_head();
+  awaitable<std::size_t> receive(std::size_t buffer_limit, Clock::time_point deadline);
+  awaitable<void> receive_body();
+  awaitable<void> send(Pieces pieces);
+  awaitable<void> finish_sending(Pieces pieces);
+  awaitable<void> skip_body();
+  awaitable<void> linger();
+
+  void reset();
+  std::size_t take_body(std::span<char> out);
+  bool push(Pieces& pieces);
+  bool discard_buffered_body();
+  bool body_can_be_skipped();
+  void start_head(const Response& response, std::optional<std::uint64_t> length, bool reusable);
+  void check_answered() const;
+  Response refuse(std::exception_ptr failure);
+  void tell_failure(std::exception_ptr failure) const;
+
+  boost::asio::posix::stream_descriptor socket_;
+  ServerState& server_;
+  RequestParser parser_;
+  ReadBuffer buffer_;
+  std::string out_;
+  std::function<void()> on_peer_closed_;
+  Wait reading_;
+  Wait writing_;
+
+  // Of the connection:
+  bool first_ = true;    // No request has been read yet.
+  bool idle_ = false;    // Waiting for the first byte of a request.
+  bool broken_ = false;  // The input can't be read on: end after the response.
+  bool abort_ = false;   // End with a reset: the peer takes nothing any more.
+
+  // Of the exchange:
+  Sent sent_ = Sent::nothing;
+  bool close_after_ = false;
+  bool continue_sent_ = false;
+  bool out_chunked_ = false;
+  bool out_has_body_ = false;              // False for HEAD, 204 and 304.
+  std::optional<std::uint64_t> out_left_;  // Of a response with a length.
+  std::uint64_t body_window_ = 0;          // Body bytes since `body_waited_` was zero.
+  Clock::duration body_waited_{};
+};
+
+}  // namespace tb::http

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// The output of a connection: responses, whole or in pieces.
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <cerrno>
+#include <charconv>
+
+#include "base/error.h"
+#include "http/connection.h"
+#include "http/serialize.h"
+
+namespace tb::http {
+namespace {
+
+namespace asio = boost::asio;
+
+// A body up to this size is copied behind its head; a larger one is sent from where it is.
+constexpr std::size_t kCopiedBody = 4 << 10;
+
+}  // namespace
+
+// Sends what the kernel takes at once; true when that was all. The common case: no wait, no
+// coroutine, one system call.
+bool Connection::push(Pieces& pieces) {
+  for (;;) {
+    std::array<iovec, std::tuple_size_v<Pieces>> parts{};
+    std::size_t count = 0;
+    for (const std::string_view piece : pieces) {
+      if (!piece.empty()) parts[count++] = {const_cast<char*>(piece.data()), piece.size()};
+    }
+    if (count == 0) return true;
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = count;
+    const ssize_t sent = ::sendmsg(socket_.native_handle(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0) {
+      if (errno == EINTR) continue;
+      if (errno == EAGAIN || errno == ENOBUFS) return false;
+      throw Disconnected{};
+    }
+    auto left = static_cast<std::size_t>(sent);
+    for (std::string_view& piece : pieces) {
+      const std::size_t taken = std::min(left, piece.size());
+      piece.remove_prefix(taken);
+      left -= taken;
+    }
+  }
+}
+
+awaitable<void> Connection::send(Pieces pieces) {
+  if (!push(pieces)) co_await finish_sending(pieces);
+}
+
+awaitable<void> Connection::finish_sending(Pieces pieces) {
+  do {
+    writing_ = {.deadline = Clock::now() + server_.limits.write_stall};
+    const auto [error] = co_await socket_.async_wait(asio::posix::descriptor_base::wait_write,
+                                                     asio::as_tuple(asio::use_awaitable));
+    writing_.deadline = Clock::time_point::max();
+    if (error || writing_.expired) {
+      abort_ = true;
+      throw Disconnected{};
+    }
+  } while (!push(pieces));
+}
+
+// Fills out_ with the head and settles how this exchange ends.
+void Connection::start_head(const Response& response, std::optional<std::uint64_t> length,
+                            bool reusable) {
+  if (sent_ != Sent::nothing) throw Error{Code::internal, "a second response to one request"};
+  const bool old = request().version < 11;
+  const bool has_body = status_has_body(response.status);
+  HeadFraming framing;
+  framing.date = server_.date;
+  if (has_body) framing.length = length;
+  framing.chunked = has_body && !length && !old;
+  const bool until_close = has_body && !length && old;
+  framing.close = !reusable || until_close || server_.draining || !parser_.keep_alive() ||
+                  asks_to_close(response);
+  framing.keep_alive = old && !framing.close;
+
+  out_.clear();
+  append_head(out_, response, framing);
+  sent_ = Sent::part;
+  close_after_ = framing.close;
+  // Input that nobody will read makes a plain close unsafe for the response.
+  if (!reusable) broken_ = true;
+  out_has_body_ = has_body && request().method != "HEAD";
+  out_chunked_ = framing.chunked;
+  out_left_ = length;
+}
+
+awaitable<void> Connection::respond(Response response) {
+  start_head(response, response.body.size(), body_can_be_skipped());
+  Pieces pieces{out_, response.body};
+  if (!out_has_body_) {
+    pieces[1] = {};
+  } else if (response.body.size() <= kCopiedBody) {
+    out_ += response.body;
+    pieces = {out_};
+  }
+  if (!push(pieces)) co_await finish_sending(pieces);
+  sent_ = Sent::all;
+}
+
+awaitable<void> Connection::begin(Response head, std::optional<std::uint64_t> length) {
+  if (!head.body.empty()) throw Error{Code::internal, "a response with two bodies"};
+  start_head(head, length, !broken_ && parser_.body_done());
+  const Pieces pieces{out_};
+  co_await send(pieces);
+}
+
+awaitable<void> Connection::write(std::string_view bytes) {
+  if (sent_ != Sent::part) throw Error{Code::internal, "a write outside of a response"};
+  if (bytes.empty()) co_return;  // An empty chunk would end the body.
+  if (out_left_) {
+    if (bytes.size() > *out_left_) {
+      throw Error{Code::internal, "more response body than announced"};
+    }
+    *out_left_ -= bytes.size();
+  }
+  if (!out_has_body_) co_return;
+  Pieces pieces{bytes};
+  std::array<char, 18> size_line;
+  if (out_chunked_) {
+    char* end = std::to_chars(size_line.data(), size_line.data() + 16, bytes.size(), 16).ptr;
+    *end++ = '\r';
+    *end++ = '\n';
+    pieces = {std::string_view{size_line.data(), end}, bytes, "\r\n"};
+  }
+  if (!push(pieces)) co_await finish_sending(pieces);
+}
+
+awaitable<void> Connection::end() {
+  if (sent_ != Sent::part) throw Error{Code::internal, "the end of no response"};
+  if (out_left_.value_or(0) != 0) {
+    throw Error{Code::internal, "less response body than announced"};
+  }
+  if (out_chunked_ && out_has_body_) {
+    const Pieces last{"0\r\n\r\n"};
+    co_await send(last);
+  }
+  sent_ = Sent::all;
+}
+
+}  // namespace tb::http

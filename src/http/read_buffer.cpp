@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "http/read_buffer.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tb::http {
+namespace {
+
+constexpr std::size_t kFirstSize = 4 << 10;
+
+}  // namespace
+
+std::span<char> ReadBuffer::prepare(std::size_t limit) {
+  if (begin_ == end_) begin_ = end_ = 0;
+  const std::size_t held = end_ - begin_;
+  if (end_ == size_) {
+    if (held > size_ / 2 || size_ == 0) {
+      const std::size_t size = std::max(held, std::min(limit, std::max(size_ * 2, kFirstSize)));
+      auto data = std::make_unique_for_overwrite<char[]>(size);
+      if (held != 0) std::memcpy(data.get(), data_.get() + begin_, held);
+      data_ = std::move(data);
+      size_ = size;
+    } else {
+      std::memmove(data_.get(), data_.get() + begin_, held);
+    }
+    begin_ = 0;
+    end_ = held;
+  }
+  return {data_.get() + end_, size_ - end_};
+}
+
+void ReadBuffer::shrink() {
+  if (!empty() || size_ <= kFirstSize) return;
+  data_.reset();
+  size_ = begin_ = end_ = 0;
+}
+
+}  // namespace tb::http

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Response heads to bytes.
+#pragma once
+
+#include <cstdint>
+#include <ctime>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "http/message.h"
+
+namespace tb::http {
+
+// What the connection adds to a response: how its end is found, and whether it is the last one.
+struct HeadFraming {
+  std::optional<std::uint64_t> length;
+  bool chunked = false;
+  bool close = false;
+  bool keep_alive = false;  // Said only to HTTP/1.0, where closing is the custom.
+  std::string_view date;
+};
+
+// 1xx, 204 and 304 end with their head.
+bool status_has_body(int status);
+
+// True when the handler asks for the end of the connection.
+bool asks_to_close(const Response& response);
+
+// Appends the head. Throws Error{internal} and appends nothing when a header could not be sent as
+// it is: a name that is no token, a value with CR, LF or NUL, or one that is the server's to write.
+void append_head(std::string& out, const Response& response, const HeadFraming& framing);
+
+// "Sun, 06 Nov 1994 08:49:37 GMT"
+std::string http_date(std::time_t when);
+
+}  // namespace tb::http

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The servers and tools that are connected to a keeper, and the answers that are on their way to
+// them. A slow one waits in a queue of its own and holds nobody up.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <string>
+
+#include "base/error.h"
+#include "jail/wire.h"
+#include "os/fd.h"
+
+namespace tb::jail {
+
+// Who wants an answer, and to which request.
+struct Waiter {
+  int client;
+  std::uint32_t number;
+};
+
+class Clients {
+ public:
+  explicit Clients(const os::Fd& epoll) : epoll_(epoll) {}
+
+  void add(os::Fd socket);
+  void drop(int client);
+  bool has(int client) const { return clients_.contains(client); }
+  bool empty() const { return clients_.empty(); }
+
+  static Writer reply(Message type, std::uint32_t number);
+  void send(int client, std::string packet, os::Fd passed = {});
+  void done(const Waiter& waiter);
+  void fail(const Waiter& waiter, Code code, const std::string& text);
+  void tell_gone(const std::string& id, bool files_kept);
+  void flush(int client);
+  void flush_all();
+
+ private:
+  struct Waiting {
+    std::string data;
+    os::Fd fd;
+  };
+  struct Client {
+    os::Fd socket;
+    std::deque<Waiting> queue;
+  };
+  void flush(Client& client);
+
+  const os::Fd& epoll_;
+  std::map<int, Client> clients_;
+};
+
+}  // namespace tb::jail

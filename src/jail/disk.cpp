@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "jail/disk.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "os/btrfs.h"
+#include "os/fault.h"
+
+extern char** environ;
+
+namespace tb::jail {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr Bytes kFirstSize = 2_GiB;
+constexpr Bytes kStep = 2_GiB;
+constexpr Bytes kAhead = 1_GiB;        // free room in the pool that growing keeps up
+constexpr Bytes kHostReserve = 2_GiB;  // never taken from the host's disk
+
+constexpr const char* kParts[] = {"workspace", "tmp", "home"};
+
+Bytes host_free(const os::Fd& file) {
+  struct statvfs info{};
+  check(::fstatvfs(file.get(), &info), "statvfs");
+  return {static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize};
+}
+
+void run(const std::vector<std::string>& argv) {
+  std::vector<char*> pointers;
+  for (const auto& word : argv) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  pid_t pid = 0;
+  const int result = ::posix_spawnp(&pid, pointers[0], nullptr, nullptr, pointers.data(), environ);
+  if (result != 0) throw SystemError{result, "run " + argv[0]};
+  int status = 0;
+  check(::waitpid(pid, &status, 0), "wait for " + argv[0]);
+  if (status != 0) throw Error{Code::unavailable, argv[0] + " failed"};
+}
+
+void own(int dir, const char* name, std::uint32_t uid, mode_t mode) {
+  os::attempt("chown", [&] { return ::fchownat(dir, name, uid, uid, AT_SYMLINK_NOFOLLOW); });
+  os::attempt("chmod", [&] { return ::fchmodat(dir, name, mode, 0); });
+}
+
+// Gives every file of a tree to its next owner: only when the uid that it had is taken.
+void give_tree(const std::string& path, std::uint32_t from, std::uint32_t to) {
+  for (const auto& entry : fs::recursive_directory_iterator{path}) {
+    struct stat info{};
+    if (::lstat(entry.path().c_str(), &info) == 0 && info.st_uid == from) {
+      check(::lchown(entry.path().c_str(), to, to), "give a file to its next owner");
+    }
+  }
+}
+
+}  // namespace
+
+Disk::Disk(const std::string& dir, bool privileged) {
+  fs::create_directories(dir);
+  if (!privileged) {
+    why_plain_ = "a pool with quotas needs root";
+  } else {
+    try {
+      open_pool(dir);
+    } catch (const std::exception& error) {
+      why_plain_ = error.what();
+    }
+  }
+  if (kind_ == Kind::btrfs) return;
+  root_path_ = dir + "/trees";
+  fs::create_directories(root_path_);
+  root_ = os::Fd{
+      check(::open(root_path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), "open " + root_path_)};
+}
+
+void Disk::open_pool(const std::string& dir) {
+  image_path_ = dir + "/pool.img";
+  const bool fresh = !fs::exists(image_path_);
+  image_ = os::Fd{check(::open(image_path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600),
+                        "open " + image_path_)};
+  if (fresh) {
+    try {
+      // Allocated for real: a sparse image turns read-only for everybody when the host fills up.
+      if (host_free(image_) < kFirstSize + kHostReserve) {
+        throw Error{Code::exhausted, "less than 4 GiB free on the state directory's disk"};
+      }
+      check(::fallocate(image_.get(), 0, 0, static_cast<off_t>(kFirstSize.count)),
+            "allocate " + image_path_);
+      run({"mkfs.btrfs", "-q", "-K", "-m", "single", "-d", "single", image_path_});
+    } catch (...) {
+      ::unlink(image_path_.c_str());
+      throw;
+    }
+  }
+  device_ = os::loop::attach(image_);
+  root_path_ = dir + "/pool";
+  fs::create_directories(root_path_);
+  // In the keeper's own mount namespace: it is gone when the keeper is. No discard: it would make
+  // the image sparse again.
+  check(::mount(device_.path.c_str(), root_path_.c_str(), "btrfs",
+                MS_NOSUID | MS_NODEV | MS_NOATIME, "nodiscard,commit=30"),
+        "mount the pool");
+  root_ = os::Fd{
+      check(::open(root_path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), "open the pool")};
+  simple_quotas_ = os::btrfs::enable_quotas(root_);
+  kind_ = Kind::btrfs;
+  keep_room();
+}
+
+Disk::Tree Disk::open_tree(const std::string& id, Bytes limit, std::uint32_t guest,
+                           std::uint32_t tenant) {
+  Tree tree;
+  tree.existed = ::faccessat(root_.get(), id.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+  if (!tree.existed && kind_ == Kind::btrfs) {
+    os::btrfs::create_subvolume(root_, id);
+  } else if (!tree.existed) {
+    os::attempt("mkdir " + id, [&] { return ::mkdirat(root_.get(), id.c_str(), 0755); });
+  }
+  try {
+    tree.top = os::Fd{os::attempt("open the tree " + id, [&] {
+      return ::openat(root_.get(), id.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    })};
+    if (kind_ == Kind::btrfs) os::btrfs::limit_subvolume(tree.top, limit);
+    if (tree.existed) {
+      struct stat info{};
+      check(::fstatat(tree.top.get(), "workspace", &info, AT_SYMLINK_NOFOLLOW), "stat workspace");
+      if (info.st_uid != tenant) give_tree(root_path_ + "/" + id, info.st_uid, tenant);
+    } else {
+      for (const char* part : kParts) {
+        os::attempt("mkdir", [&] { return ::mkdirat(tree.top.get(), part, 0755); });
+      }
+    }
+    own(tree.top.get(), ".", guest, 0711);
+    own(tree.top.get(), "workspace", tenant, 0755);
+    own(tree.top.get(), "tmp", tenant, 01777);
+    own(tree.top.get(), "home", tenant, 0755);
+  } catch (...) {
+    if (!tree.existed) remove_tree(id);
+    throw;
+  }
+  return tree;
+}
+
+void Disk::remove_tree(const std::string& id) {
+  if (kind_ == Kind::plain) return os::remove_tree(root_path_ + "/" + id);
+  os::Fd top{::openat(root_.get(), id.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
+  if (!top) return;
+  const std::uint64_t group = os::btrfs::subvolume_id(top);
+  top.reset();
+  os::btrfs::delete_subvolume(root_, id);
+  stale_groups_.push_back(group);
+}
+
+std::vector<std::string> Disk::list() const {
+  std::vector<std::string> ids;
+  for (const auto& entry : fs::directory_iterator{root_path_}) {
+    ids.push_back(entry.path().filename());
+  }
+  return ids;
+}
+
+bool Disk::grow(Bytes step) {
+  if (host_free(image_) < step + kHostReserve) return false;
+  struct stat info{};
+  check(::fstat(image_.get(), &info), "stat the pool");
+  check(::fallocate(image_.get(), 0, info.st_size, static_cast<off_t>(step.count)),
+        "grow the pool");
+  os::loop::refresh_size(device_);
+  os::btrfs::grow_to_device(root_);
+  return true;
+}
+
+void Disk::keep_room() {
+  if (kind_ != Kind::btrfs) return;
+  struct statfs info{};
+  check(::fstatfs(root_.get(), &info), "statfs the pool");
+  const Bytes free{static_cast<std::uint64_t>(info.f_bavail) *
+                   static_cast<std::uint64_t>(info.f_bsize)};
+  if (free < kAhead) grow(kStep);
+}
+
+void Disk::tidy() {
+  std::erase_if(stale_groups_,
+                [this](std::uint64_t id) { return os::btrfs::remove_quota_group(root_, id); });
+}
+
+}  // namespace tb::jail

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// One sandbox as the keeper holds it, and how one is made.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "jail/cgroups.h"
+#include "jail/disk.h"
+#include "jail/enter.h"
+#include "jail/environment.h"
+#include "jail/slots.h"
+#include "jail/wire.h"
+#include "os/fd.h"
+
+namespace tb::jail {
+
+// What all sandboxes of a keeper are made with.
+struct Workshop {
+  bool root = true;  // else rootless: one uid, no cgroups, no pool
+  std::string state_dir;
+  std::unique_ptr<Slots> slots;  // only as root
+  std::unique_ptr<CgroupTree> cgroups;
+  std::unique_ptr<Disk> disk;
+  std::map<std::string, Environment> environments;
+  std::vector<Mask> masks;
+  os::Fd program;  // the guest, sealed
+  os::Fd config;   // the guest's configuration, sealed
+
+  const Environment& environment(const std::string& name);
+};
+
+// Sets all of it up; throws where a sandbox would be impossible.
+Workshop open_workshop(const std::string& state_dir, bool root);
+
+struct Jail {
+  std::string id;
+  std::string environment;
+  Limits limits;
+  std::uint32_t slot = 0;
+  pid_t pid = -1;
+  os::Fd guest;  // to PID 1: the next server's socket goes here; closed, it ends
+  SandboxCgroup cgroup;
+  os::Fd control;  // the server's end of the first connection; handed over at once
+};
+
+// Makes the sandbox and returns while it sets itself up; it tells the server when it is ready, or
+// what failed. After an exception nothing is left.
+std::unique_ptr<Jail> start_jail(Workshop& workshop, const Create& create,
+                                 std::optional<std::uint32_t> wanted_slot);
+
+}  // namespace tb::jail

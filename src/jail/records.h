@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is known about sandboxes whose files are to outlive the keeper: a small file for each.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "jail/wire.h"
+
+namespace tb::jail {
+
+struct Record {
+  std::string environment;
+  Limits limits;
+  std::uint32_t slot = 0;
+  std::uint64_t ttl_ms = 0;
+  std::string label;
+};
+
+class Records {
+ public:
+  explicit Records(std::string dir);
+  // All that can be read; a damaged one is set aside under another name and counted.
+  std::map<std::string, Record> load();
+  unsigned damaged() const { return damaged_; }
+  void save(const std::string& id, const Record& record);
+  void remove(const std::string& id);
+
+ private:
+  std::string dir_;
+  unsigned damaged_ = 0;
+};
+
+}  // namespace tb::jail

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the server and the keeper say to each other (docs/formats/keeper.md): one seqpacket packet a
+// message, a type byte, the request's number, then fields in the order of the structs here.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/codec.h"
+
+namespace tb::jail {
+
+constexpr std::uint32_t kVersion = 1;
+
+enum class Message : std::uint8_t {
+  // to the keeper
+  hello = 1,
+  create = 2,
+  attach = 3,
+  label = 4,
+  destroy = 5,
+  list = 6,
+  stop = 7,
+  // from the keeper
+  welcome = 64,
+  created = 65,  // passes the socket to the sandbox's PID 1; also answers attach
+  done = 66,     // label, destroy, end of a list
+  failed = 67,
+  item = 68,  // one of a list
+  gone = 69,  // told to everybody, number 0: a sandbox ended without being asked to
+};
+
+struct Limits {
+  std::uint64_t memory = 256ull << 20;
+  std::uint64_t disk = 500ull << 20;
+  std::uint32_t cpu_quota = 25000;  // of 100000: one core
+  std::uint32_t pids = 256;
+  std::uint32_t open_files = 4096;
+
+  void encode(Writer& out) const {
+    out.u64(memory);
+    out.u64(disk);
+    out.u32(cpu_quota);
+    out.u32(pids);
+    out.u32(open_files);
+  }
+  static Limits decode(Reader& in) {
+    Limits limits;
+    limits.memory = in.u64();
+    limits.disk = in.u64();
+    limits.cpu_quota = in.u32();
+    limits.pids = in.u32();
+    limits.open_files = in.u32();
+    return limits;
+  }
+};
+
+// Ids name directories and cgroups: letters, digits, dashes.
+inline bool valid_id(std::string_view id) {
+  if (id.empty() || id.size() > 64) return false;
+  for (const char c : id) {
+    const bool fine = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+    if (!fine) return false;
+  }
+  return true;
+}
+
+struct Create {
+  std::string id;           // made by the server; an id whose files are still there gets them back
+  std::string environment;  // "host" or "image:<path>"
+  Limits limits;
+  std::uint64_t ttl_ms = 0;   // ends when nobody says `label` again for so long; 0: never
+  std::string label;          // the server's own words about it, kept for the next server
+  std::uint32_t fail_at = 0;  // tests only: this system call of the set-up fails
+
+  void encode(Writer& out) const {
+    out.bytes(id);
+    out.bytes(environment);
+    limits.encode(out);
+    out.u64(ttl_ms);
+    out.bytes(label);
+    out.u32(fail_at);
+  }
+  static bool decode(Reader& in, Create& to) {
+    to.id = in.bytes();
+    to.environment = in.bytes();
+    to.limits = Limits::decode(in);
+    to.ttl_ms = in.u64();
+    to.label = in.bytes();
+    to.fail_at = in.u32();
+    return in.done() && valid_id(to.id);
+  }
+};
+
+// Renews the time to live and, when `relabel`, replaces the label.
+struct Label {
+  std::string id;
+  std::uint64_t ttl_ms = 0;
+  std::uint8_t relabel = 0;
+  std::string label;
+
+  void encode(Writer& out) const {
+    out.bytes(id);
+    out.u64(ttl_ms);
+    out.u8(relabel);
+    out.bytes(label);
+  }
+  static bool decode(Reader& in, Label& to) {
+    to.id = in.bytes();
+    to.ttl_ms = in.u64();
+    to.relabel = in.u8();
+    to.label = in.bytes();
+    return in.done();
+  }
+};
+
+struct Item {
+  std::string id;
+  std::string environment;
+  std::uint8_t alive = 0;  // 0: only its files are there
+  std::uint64_t ttl_left_ms = 0;
+  std::string label;
+
+  void encode(Writer& out) const {
+    out.bytes(id);
+    out.bytes(environment);
+    out.u8(alive);
+    out.u64(ttl_left_ms);
+    out.bytes(label);
+  }
+  static bool decode(Reader& in, Item& to) {
+    to.id = in.bytes();
+    to.environment = in.bytes();
+    to.alive = in.u8();
+    to.ttl_left_ms = in.u64();
+    to.label = in.bytes();
+    return in.done();
+  }
+};
+
+// One barrier as this host gives it: the rows of `threadbox doctor`.
+struct Barrier {
+  std::string name;
+  std::uint8_t state = 0;  // 0 present, 1 degraded, 2 missing
+  std::string detail;
+  std::string advice;
+};
+
+struct Welcome {
+  std::uint32_t version = kVersion;
+  std::uint32_t pid = 0;
+  std::vector<Barrier> barriers;
+  std::string cleaned;  // what an earlier keeper had left behind; empty: nothing
+
+  void encode(Writer& out) const {
+    out.u32(version);
+    out.u32(pid);
+    out.u32(static_cast<std::uint32_t>(barriers.size()));
+    for (const Barrier& barrier : barriers) {
+      out.bytes(barrier.name);
+      out.u8(barrier.state);
+      out.bytes(barrier.detail);
+      out.bytes(barrier.advice);
+    }
+    out.bytes(cleaned);
+  }
+  static bool decode(Reader& in, Welcome& to) {
+    to.version = in.u32();
+    to.pid = in.u32();
+    const std::uint32_t count = in.u32();
+    for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
+      Barrier barrier;
+      barrier.name = in.bytes();
+      barrier.state = in.u8();
+      barrier.detail = in.bytes();
+      barrier.advice = in.bytes();
+      to.barriers.push_back(std::move(barrier));
+    }
+    to.cleaned = in.bytes();
+    return in.done();
+  }
+};
+
+}  // namespace tb::jail

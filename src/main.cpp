@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which program of this binary to be: reads the command line, then calls one function of cli/.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "cli/commands.h"
+#include "config.h"
+#include "jail/keeper.h"
+
+namespace {
+
+std::string settings_help() {
+  std::string text = "Settings (environment variables):\n";
+  for (const tb::Setting& setting : tb::settings()) {
+    char line[256];
+    std::snprintf(line, sizeof line, "  %-24s %-20s %s\n", setting.name.c_str(),
+                  setting.shown_default.c_str(), setting.meaning.c_str());
+    text += line;
+  }
+  return text;
+}
+
+int dispatch(int argc, char** argv) {
+  CLI::App app{"Threadbox: a persistent, isolated Linux box for every conversation of an agent."};
+  app.require_subcommand(1);
+  app.footer("Each command has --help. State lives under STATE_DIR.");
+
+  auto* serve = app.add_subcommand("serve", "answer HTTP requests");
+  serve->footer(settings_help());
+
+  auto* stop = app.add_subcommand("stop", "end server, keeper and all sandboxes of STATE_DIR");
+
+  bool doctor_json = false;
+  auto* doctor = app.add_subcommand("doctor", "show which barriers this host gives");
+  doctor->add_flag("--json", doctor_json, "as JSON");
+
+  tb::cli::RunOptions run_options;
+  auto* run = app.add_subcommand("run", "run one command in a throw-away sandbox");
+  run->add_option("command", run_options.command, "bash text")->required();
+  run->add_option("--timeout", run_options.timeout, "seconds");
+
+  tb::cli::BenchOptions bench_options;
+  auto* bench = app.add_subcommand("bench", "measure this machine");
+  bench->add_flag("--json", bench_options.json, "as JSON");
+  bench->add_option("--rounds", bench_options.rounds, "of each latency row")->capture_default_str();
+  bench->add_option("--sandboxes", bench_options.sandboxes, "for the memory row")
+      ->capture_default_str();
+  bench->add_option("--only", bench_options.only, "rows whose name contains this");
+  bench->add_option("--docker", bench_options.docker, "the Docker Engine's socket, to compare");
+  bench->add_option("--image", bench_options.image, "an image that this Docker has");
+
+  auto* version = app.add_subcommand("version", "print the version");
+
+  tb::jail::KeeperOptions keeper_options;
+  unsigned grace = 600;
+  auto* keeper = app.add_subcommand("keeper", "internal: started by serve")->group("");
+  keeper->add_option("--state-dir", keeper_options.state_dir)->required();
+  keeper->add_option("--server-uid", keeper_options.server_uid);
+  keeper->add_option("--ready-fd", keeper_options.ready_fd);
+  keeper->add_option("--grace", grace);
+
+  CLI11_PARSE(app, argc, argv);
+
+  if (*version) {
+    std::printf("threadbox %s\n", TB_VERSION);
+    return 0;
+  }
+  if (*keeper) {
+    keeper_options.grace = std::chrono::seconds{grace};
+    keeper_options.allow_faults = std::getenv("THREADBOX_FAULTS") != nullptr;
+    return tb::jail::run_keeper(keeper_options);
+  }
+  const tb::Config config = tb::read_config();
+  if (*serve) return tb::cli::serve(config);
+  if (*stop) return tb::cli::stop(config);
+  if (*doctor) return tb::cli::doctor(config, doctor_json);
+  if (*run) return tb::cli::run(config, run_options);
+  if (*bench) return tb::cli::bench(config, bench_options);
+  return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return dispatch(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "threadbox: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "native/output.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "base/codec.h"
+
+namespace tb::native {
+namespace {
+
+constexpr std::size_t kMove = 1 << 20;        // bytes a splice moves at most
+constexpr std::size_t kMaxSegments = 100000;  // then the order is told more coarsely
+
+std::string gap_line(std::uint64_t bytes) {
+  return "\n[... " + std::to_string(bytes) + " bytes left out ...]\n";
+}
+
+}  // namespace
+
+StreamFile::StreamFile(std::string path, const OutputLimits& limits)
+    : path_(std::move(path)), limits_(limits) {
+  struct stat info{};
+  if (::stat(path_.c_str(), &info) == 0) {
+    stored_ = total_ = static_cast<std::uint64_t>(info.st_size);
+  }
+}
+
+void StreamFile::open_pipe(os::Fd pipe) {
+  pipe_ = std::move(pipe);
+  at_end_ = false;
+  ::fcntl(pipe_.get(), F_SETFL, ::fcntl(pipe_.get(), F_GETFL) | O_NONBLOCK);
+}
+
+void StreamFile::open_file() {
+  if (file_) return;
+  file_ = os::Fd{
+      check(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600), "open an output file")};
+}
+
+// In one system call from the pipe into the file: no moment in which only we have the bytes.
+ssize_t StreamFile::move_to_file() {
+  const std::size_t room = std::min<std::uint64_t>(limits_.stored.count - stored_, kMove);
+  loff_t at = static_cast<loff_t>(stored_);
+  if (!file_) {
+    // Most commands print nothing on a stream: no file for that.
+    pollfd poll{pipe_.get(), POLLIN, 0};
+    ::poll(&poll, 1, 0);
+    if (!(poll.revents & POLLIN)) {
+      errno = EAGAIN;
+      return poll.revents & POLLHUP ? 0 : -1;
+    }
+  }
+  open_file();
+  const ssize_t n = ::splice(pipe_.get(), nullptr, file_.get(), &at, room, SPLICE_F_NONBLOCK);
+  if (n > 0) stored_ += static_cast<std::uint64_t>(n);
+  return n;
+}
+
+// Beyond what is stored only the newest bytes are kept.
+ssize_t StreamFile::pass_by() {
+  char buffer[64 << 10];
+  const ssize_t n = ::read(pipe_.get(), buffer, sizeof buffer);
+  if (n <= 0) return n;
+  const std::size_t keep = limits_.inline_bytes.count / 2;
+  tail_.append(buffer, static_cast<std::size_t>(n));
+  if (tail_.size() > 2 * keep) tail_.erase(0, tail_.size() - keep);
+  return n;
+}
+
+std::uint64_t StreamFile::drain() {
+  std::uint64_t moved = 0;
+  while (!at_end_) {
+    const bool full = stored_ >= limits_.stored.count;
+    const ssize_t n = full ? pass_by() : move_to_file();
+    if (n > 0) {
+      moved += static_cast<std::uint64_t>(n);
+    } else if (n < 0 && errno == EINTR) {
+      continue;
+    } else if (n < 0 && errno == EAGAIN) {
+      break;
+    } else if (n < 0 && (errno == ENOSPC || errno == EDQUOT)) {
+      limits_.stored.count = stored_;  // the host's disk is full: go on without storing
+    } else {
+      at_end_ = true;
+    }
+  }
+  total_ += moved;
+  return moved;
+}
+
+std::string StreamFile::read(std::uint64_t offset, std::size_t limit) const {
+  if (offset >= stored_) return {};
+  std::string text(std::min<std::uint64_t>(limit, stored_ - offset), '\0');
+  os::Fd opened;
+  if (!file_) opened = os::Fd{check(::open(path_.c_str(), O_RDONLY | O_CLOEXEC), "open output")};
+  const int fd = file_ ? file_.get() : opened.get();
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t n =
+        ::pread(fd, text.data() + done, text.size() - done, static_cast<off_t>(offset + done));
+    if (n <= 0) break;
+    done += static_cast<std::size_t>(n);
+  }
+  text.resize(done);
+  return text;
+}
+
+Captured StreamFile::captured() const {
+  const std::uint64_t whole = limits_.inline_bytes.count;
+  Captured captured;
+  captured.total = total_;
+  if (total_ == 0) return captured;
+  if (total_ <= whole && total_ == stored_) {
+    captured.text = read(0, total_);
+    return captured;
+  }
+  const std::uint64_t half = whole / 2;
+  captured.truncated = true;
+  captured.text = read(0, half);
+  std::string tail = tail_.substr(tail_.size() > half ? tail_.size() - half : 0);
+  if (tail.size() < half && stored_ > half) {
+    const std::uint64_t more = std::min(half - tail.size(), stored_ - half);
+    tail.insert(0, read(stored_ - more, more));
+  }
+  captured.text += gap_line(total_ - captured.text.size() - tail.size()) + tail;
+  return captured;
+}
+
+Output::Output(const std::string& path, const OutputLimits& limits)
+    : path_(path), limits_(limits), out_(path + ".out", limits), err_(path + ".err", limits) {
+  load_order();
+}
+
+void Output::open_pipes(os::Fd out, os::Fd err) {
+  out_.open_pipe(std::move(out));
+  err_.open_pipe(std::move(err));
+}
+
+void Output::note(std::uint64_t bytes, bool err) {
+  const bool same = !order_.empty() && order_.back().err == err;
+  if (same || order_.size() >= kMaxSegments) {
+    order_.back().bytes += bytes;
+  } else {
+    order_.push_back({bytes, err});
+  }
+}
+
+void Output::drain(StreamFile& file, bool err) {
+  const std::uint64_t stored = file.stored();
+  file.drain();
+  if (file.stored() > stored) note(file.stored() - stored, err);
+}
+
+void Output::drain() {
+  const std::size_t segments = order_.size();
+  drain(out_, false);
+  drain(err_, true);
+  if (order_.size() > 1 && order_.size() != segments) save_order();
+}
+
+// A file that a dead server wrote may lag behind the streams: what it lacks comes last.
+void Output::load_order() {
+  std::uint64_t known[2] = {0, 0};
+  os::Fd file{::open((path_ + ".order").c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file) {
+    std::string text(kMaxSegments * 9, '\0');
+    const ssize_t n = ::read(file.get(), text.data(), text.size());
+    text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+    Reader in{text};
+    while (!text.empty() && !in.done() && in.ok()) {
+      const std::uint64_t bytes = in.u64();
+      const bool err = in.u8() != 0;
+      if (!in.ok()) break;
+      known[err] += bytes;
+      if (known[err] <= (err ? err_ : out_).stored()) note(bytes, err);
+    }
+  }
+  if (out_.stored() > known[0]) note(out_.stored() - known[0], false);
+  if (err_.stored() > known[1]) note(err_.stored() - known[1], true);
+}
+
+void Output::save_order() const {
+  Writer out;
+  for (const Segment& segment : order_) {
+    out.u64(segment.bytes);
+    out.u8(segment.err ? 1 : 0);
+  }
+  os::replace_file(path_ + ".order", out.view(), 0600);
+}
+
+std::uint64_t Output::total(Stream which) const {
+  if (which == Stream::all) return out_.total() + err_.total();
+  return which == Stream::err ? err_.total() : out_.total();
+}
+
+std::string Output::read(Stream which, std::uint64_t offset, std::size_t limit) const {
+  if (which == Stream::all) return read_all(offset, limit);
+  return (which == Stream::err ? err_ : out_).read(offset, limit);
+}
+
+// Walks the segments; each says from which stream the next bytes came.
+std::string Output::read_all(std::uint64_t offset, std::size_t limit) const {
+  std::string text;
+  std::uint64_t at = 0;
+  std::uint64_t stream_at[2] = {0, 0};
+  for (const Segment& segment : order_) {
+    if (text.size() >= limit) break;
+    const std::uint64_t end = at + segment.bytes;
+    if (end > offset) {
+      const std::uint64_t skip = offset > at ? offset - at : 0;
+      const std::size_t want = static_cast<std::size_t>(
+          std::min<std::uint64_t>(segment.bytes - skip, limit - text.size()));
+      text += (segment.err ? err_ : out_).read(stream_at[segment.err] + skip, want);
+    }
+    stream_at[segment.err] += segment.bytes;
+    at = end;
+  }
+  return text;
+}
+
+Captured Output::captured(Stream which) const {
+  if (which == Stream::out) return out_.captured();
+  if (which == Stream::err) return err_.captured();
+  if (err_.total() == 0) return out_.captured();
+  if (out_.total() == 0) return err_.captured();
+  Captured captured;
+  captured.total = total(Stream::all);
+  const std::uint64_t stored = out_.stored() + err_.stored();
+  const std::uint64_t whole = limits_.inline_bytes.count;
+  if (captured.total <= whole && captured.total == stored) {
+    captured.text = read_all(0, whole);
+    return captured;
+  }
+  captured.truncated = true;
+  const std::uint64_t half = std::min(whole / 2, stored / 2);
+  captured.text =
+      read_all(0, half) + gap_line(captured.total - 2 * half) + read_all(stored - half, half);
+  return captured;
+}
+
+void Output::remove_files(const std::string& path) {
+  for (const char* ending : {".out", ".err", ".order"}) ::unlink((path + ending).c_str());
+}
+
+}  // namespace tb::native

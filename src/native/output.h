@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a command printed: moved from the guest's pipes into files without passing through us, so
+// that a server that dies loses nothing; read from there.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "os/fd.h"
+#include "sandbox/sandbox.h"
+
+namespace tb::native {
+
+using sandbox::Captured;
+using sandbox::OutputLimits;
+using sandbox::Stream;
+
+// One stream: a pipe that ends in a file.
+class StreamFile {
+ public:
+  StreamFile(std::string path, const OutputLimits& limits);
+
+  // The read end of the pipe; non-blocking from now on.
+  void open_pipe(os::Fd pipe);
+  const os::Fd& pipe() const { return pipe_; }
+  bool at_end() const { return at_end_; }
+  // Moves what is in the pipe, until it is empty or at its end. Returns how many bytes came.
+  std::uint64_t drain();
+  // Once nobody watches it any more.
+  void close_pipe() { pipe_.reset(); }
+
+  std::uint64_t total() const { return total_; }
+  std::uint64_t stored() const { return stored_; }
+  std::string read(std::uint64_t offset, std::size_t limit) const;
+  Captured captured() const;
+
+ private:
+  void open_file();
+  ssize_t move_to_file();
+  ssize_t pass_by();
+
+  std::string path_;
+  OutputLimits limits_;
+  os::Fd pipe_;
+  bool at_end_ = true;
+  os::Fd file_;
+  std::uint64_t stored_ = 0;  // bytes in the file
+  std::uint64_t total_ = 0;   // bytes that came
+  std::string tail_;          // the newest bytes beyond the file's limit
+};
+
+// Both streams of a process, and in which order their bytes arrived.
+class Output {
+ public:
+  // `path` without ending; what is there already is gone on with.
+  Output(const std::string& path, const OutputLimits& limits);
+
+  void open_pipes(os::Fd out, os::Fd err);
+  StreamFile& stream(Stream which) { return which == Stream::err ? err_ : out_; }
+  // Moves what has arrived. Out before err, when both have.
+  void drain();
+  bool at_end() const { return out_.at_end() && err_.at_end(); }
+
+  std::uint64_t total(Stream which) const;
+  std::string read(Stream which, std::uint64_t offset, std::size_t limit) const;
+  Captured captured(Stream which) const;
+  static void remove_files(const std::string& path);
+
+ private:
+  struct Segment {
+    std::uint64_t bytes;
+    bool err;
+  };
+  void drain(StreamFile& file, bool err);
+  void note(std::uint64_t bytes, bool err);
+  void load_order();
+  void save_order() const;
+  std::string read_all(std::uint64_t offset, std::size_t limit) const;
+
+  std::string path_;
+  OutputLimits limits_;
+  StreamFile out_;
+  StreamFile err_;
+  std::vector<Segment> order_;
+};
+
+}  // namespace tb::native

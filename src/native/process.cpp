@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "native/process.h"
+
+#include <signal.h>
+
+#include <cstring>
+
+namespace tb::native {
+namespace {
+
+constexpr int kTimeoutCode = 124;  // as timeout(1) has it
+
+sandbox::Cause translate(guest::Cause cause) {
+  switch (cause) {
+    case guest::Cause::exited: return sandbox::Cause::exited;
+    case guest::Cause::signal: return sandbox::Cause::signal;
+    case guest::Cause::timeout: return sandbox::Cause::timeout;
+    case guest::Cause::oom: return sandbox::Cause::oom;
+    case guest::Cause::killed: return sandbox::Cause::killed;
+  }
+  return sandbox::Cause::lost;
+}
+
+Error explain(const guest::Failure& failure) {
+  const std::string why = std::strerror(failure.number);
+  if (failure.step == "cwd") return {Code::invalid, "cwd: " + why};
+  if (failure.step == "exec") {
+    return {Code::invalid, failure.number == E2BIG ? "the command and its environment are too long"
+                                                   : "the program can't be executed: " + why};
+  }
+  if (failure.step == "fork" && failure.number == EAGAIN) {
+    return {Code::exhausted, "the sandbox has reached its limit of processes"};
+  }
+  if (failure.number == EAGAIN || failure.number == ENOMEM || failure.number == EMFILE) {
+    return {Code::exhausted, "the sandbox can't " + failure.step + ": " + why};
+  }
+  return {Code::internal, "the sandbox can't " + failure.step + ": " + why};
+}
+
+}  // namespace
+
+sandbox::Exit translate(const guest::Exited& exited) {
+  struct Row {
+    std::uint32_t bit;
+    const char* name;
+  };
+  constexpr Row kLimits[] = {{guest::kHitMemory, "memory"},
+                             {guest::kHitPids, "pids"},
+                             {guest::kHitCpu, "cpu"},
+                             {guest::kHitDisk, "disk"}};
+  sandbox::Exit exit;
+  exit.signal = exited.signal;
+  exit.cause = translate(exited.cause);
+  exit.code = exited.signal != 0 ? 128 + exited.signal : exited.code;
+  if (exit.cause == sandbox::Cause::timeout) exit.code = kTimeoutCode;
+  for (const Row& row : kLimits) {
+    if (exited.limits_hit & row.bit) exit.limits_hit.emplace_back(row.name);
+  }
+  exit.wall = std::chrono::microseconds{exited.wall_us};
+  exit.cpu = std::chrono::microseconds{exited.cpu_us};
+  exit.peak_memory = Bytes{exited.peak_bytes};
+  return exit;
+}
+
+NativeProcess::NativeProcess(asio::any_io_executor executor, std::uint32_t id,
+                             const std::string& path, const OutputLimits& limits, Tell tell)
+    : executor_(executor),
+      id_(id),
+      path_(path),
+      output_(path, limits),
+      tell_(std::move(tell)),
+      changed_(executor) {}
+
+void NativeProcess::started(os::Fd out, os::Fd err) {
+  output_.open_pipes(std::move(out), std::move(err));
+  started_ = true;
+  watch(Stream::out);
+  watch(Stream::err);
+  changed_.notify_all();
+}
+
+void NativeProcess::start_failed(const guest::Failure& failure) {
+  failure_ = failure;
+  changed_.notify_all();
+}
+
+// The descriptor is watched, not owned: the output file decides when it is closed.
+void NativeProcess::watch(Stream which) {
+  StreamFile& file = output_.stream(which);
+  if (file.at_end()) return;
+  auto& pipe = pipes_[which == Stream::err];
+  if (!pipe) pipe.emplace(executor_, file.pipe().get());
+  pipe->async_wait(asio::posix::stream_descriptor::wait_read,
+                   [self = weak_from_this(), which](boost::system::error_code error) {
+                     if (error) return;
+                     if (auto process = self.lock()) process->on_readable(which);
+                   });
+}
+
+void NativeProcess::on_readable(Stream which) {
+  auto& pipe = pipes_[which == Stream::err];
+  if (!pipe) return;
+  try {
+    output_.drain();
+  } catch (const std::exception&) {
+    // The file can't be made: the pipe stays full and the program waits, as on a full disk.
+    return;
+  }
+  for (const Stream stream : {Stream::out, Stream::err}) {
+    auto& watched = pipes_[stream == Stream::err];
+    if (watched && output_.stream(stream).at_end()) {
+      watched->release();
+      watched.reset();
+      output_.stream(stream).close_pipe();
+    }
+  }
+  if (pipe) watch(which);
+  release();
+  changed_.notify_all();
+}
+
+void NativeProcess::stop_watching() {
+  for (auto& pipe : pipes_) {
+    if (!pipe) continue;
+    pipe->release();
+    pipe.reset();
+  }
+}
+
+void NativeProcess::exited(const guest::Exited& exit) {
+  // All that it printed before its end is in the pipes by now. What goes on printing in the
+  // background is followed further.
+  stop_watching();
+  try {
+    output_.drain();
+  } catch (const std::exception&) {
+    // Told by what is missing.
+  }
+  exit_ = translate(exit);
+  for (const Stream stream : {Stream::out, Stream::err}) {
+    if (output_.stream(stream).at_end()) {
+      output_.stream(stream).close_pipe();
+    } else {
+      watch(stream);
+    }
+  }
+  changed_.notify_all();
+  release();
+}
+
+void NativeProcess::restore(const guest::Exited& exit) {
+  started_ = true;
+  exit_ = translate(exit);
+  released_ = guest::Release::kExit | guest::Release::kOutput;
+}
+
+void NativeProcess::lost() {
+  if (exit_) return;
+  stop_watching();
+  sandbox::Exit exit;
+  exit.code = 128 + SIGKILL;
+  exit.signal = SIGKILL;
+  exit.cause = sandbox::Cause::lost;
+  exit_ = exit;
+  if (!started_ && !failure_) failure_ = guest::Failure{id_, ECONNRESET, "stay alive"};
+  changed_.notify_all();
+}
+
+// Tells the guest what it may forget, each thing once.
+void NativeProcess::release() {
+  std::uint8_t what = 0;
+  if (exit_) what |= guest::Release::kExit;
+  if (exit_ && output_.at_end()) what |= guest::Release::kOutput;
+  what &= static_cast<std::uint8_t>(~released_);
+  if (what == 0) return;
+  released_ |= what;
+  guest::Release message{id_, what};
+  Writer out;
+  message.encode(out);
+  tell_(out.view());
+}
+
+awaitable<void> NativeProcess::wait_started() {
+  const auto self = shared_from_this();
+  while (!started_ && !failure_) co_await changed_.wait();
+  if (failure_) throw explain(*failure_);
+}
+
+awaitable<sandbox::Exit> NativeProcess::wait() {
+  const auto self = shared_from_this();
+  while (!exit_) co_await changed_.wait();
+  co_return *exit_;
+}
+
+void NativeProcess::kill() {
+  guest::Signal message{id_, SIGKILL, 1};
+  Writer out;
+  message.encode(out);
+  tell_(out.view());
+}
+
+}  // namespace tb::native

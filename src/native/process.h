@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// A command that runs in a sandbox, as the server follows it.
+#pragma once
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/async.h"
+#include "guest/wire.h"
+#include "native/output.h"
+#include "sandbox/sandbox.h"
+
+namespace tb::native {
+
+class NativeProcess : public sandbox::Process, public std::enable_shared_from_this<NativeProcess> {
+ public:
+  // How to reach the guest about this process.
+  using Tell = std::function<void(const std::string& message)>;
+
+  NativeProcess(asio::any_io_executor executor, std::uint32_t id, const std::string& path,
+                const OutputLimits& limits, Tell tell);
+
+  // ---- what the guest told ----
+  void started(os::Fd out, os::Fd err);
+  void start_failed(const guest::Failure& failure);
+  void exited(const guest::Exited& exit);
+  void lost();
+  // Ended under an earlier server, which wrote this down.
+  void restore(const guest::Exited& exit);
+
+  // Throws Error when it could not be started.
+  awaitable<void> wait_started();
+
+  std::uint32_t id() const override { return id_; }
+  const std::optional<sandbox::Exit>& exit() const override { return exit_; }
+  awaitable<sandbox::Exit> wait() override;
+  void kill() override;
+  std::uint64_t output_size(Stream stream) const override { return output_.total(stream); }
+  Captured captured(Stream stream) const override { return output_.captured(stream); }
+  std::string read_output(Stream stream, std::uint64_t offset, std::size_t limit) const override {
+    return output_.read(stream, offset, limit);
+  }
+  bool over() const { return exit_ && output_.at_end(); }
+  void remove_files() const { Output::remove_files(path_); }
+
+ private:
+  void watch(Stream which);
+  void on_readable(Stream which);
+  void stop_watching();
+  void release();
+
+  asio::any_io_executor executor_;
+  std::uint32_t id_;
+  std::string path_;
+  Output output_;
+  Tell tell_;
+  Signal changed_;
+  bool started_ = false;
+  std::optional<guest::Failure> failure_;
+  std::optional<sandbox::Exit> exit_;
+  std::uint8_t released_ = 0;
+  std::optional<asio::posix::stream_descriptor> pipes_[2];
+};
+
+sandbox::Exit translate(const guest::Exited& exited);
+
+}  // namespace tb::native

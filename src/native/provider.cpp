@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "native/provider.h"
+
+#include <utility>
+
+namespace tb::native {
+
+NativeProvider::NativeProvider(asio::any_io_executor executor, const std::string& state_dir,
+                               sandbox::OutputLimits output)
+    : executor_(executor),
+      output_dir_(state_dir + "/output"),
+      output_(output),
+      keeper_(executor, state_dir) {
+  keeper_.on_gone([this](const std::string& id, bool files_kept) {
+    forget(id);
+    if (gone_) gone_(id, files_kept);
+  });
+}
+
+std::shared_ptr<NativeSandbox> NativeProvider::connect(std::string id, std::string label,
+                                                       os::Fd control) {
+  NativeSandbox::Settings settings{output_dir_ + "/" + id, output_};
+  auto sandbox = std::make_shared<NativeSandbox>(executor_, id, std::move(label),
+                                                 std::move(control), std::move(settings));
+  sandbox->open();
+  open_[id] = sandbox;
+  return sandbox;
+}
+
+void NativeProvider::forget(const std::string& id) {
+  const auto found = open_.find(id);
+  if (found == open_.end()) return;
+  const std::shared_ptr<NativeSandbox> sandbox = found->second.lock();
+  open_.erase(found);
+  if (!sandbox) return;
+  sandbox->close();
+  sandbox->remove_files();
+}
+
+awaitable<std::shared_ptr<sandbox::Sandbox>> NativeProvider::create(sandbox::SandboxSpec spec) {
+  jail::Create create;
+  create.id = spec.id;
+  create.environment = spec.environment;
+  create.limits.memory = spec.limits.memory.count;
+  create.limits.disk = spec.limits.disk.count;
+  create.limits.cpu_quota = spec.limits.cpu_quota;
+  create.limits.pids = spec.limits.pids;
+  create.limits.open_files = spec.limits.open_files;
+  create.ttl_ms = static_cast<std::uint64_t>(spec.idle.count());
+  create.label = spec.label;
+  create.fail_at = std::exchange(fail_at_, 0);
+  os::Fd control = co_await keeper_.create(std::move(create));
+  auto sandbox = connect(spec.id, spec.label, std::move(control));
+  co_await sandbox->wait_ready();
+  co_return sandbox;
+}
+
+awaitable<std::vector<sandbox::Found>> NativeProvider::list() {
+  std::vector<sandbox::Found> found;
+  for (const jail::Item& item : co_await keeper_.list()) {
+    found.push_back({item.id, item.label, item.alive != 0});
+  }
+  co_return found;
+}
+
+awaitable<std::shared_ptr<sandbox::Sandbox>> NativeProvider::adopt(sandbox::Found found) {
+  os::Fd control = co_await keeper_.attach(found.id);
+  auto sandbox = connect(found.id, found.label, std::move(control));
+  co_await sandbox->wait_ready();
+  co_return sandbox;
+}
+
+awaitable<void> NativeProvider::assign(sandbox::Sandbox& sandbox, std::string label,
+                                       Milliseconds idle) {
+  static_cast<NativeSandbox&>(sandbox).set_label(label);
+  jail::Label message{sandbox.id(), static_cast<std::uint64_t>(idle.count()), 1, std::move(label)};
+  co_await keeper_.label(std::move(message));
+}
+
+void NativeProvider::renew(sandbox::Sandbox& sandbox, Milliseconds idle) {
+  keeper_.renew({sandbox.id(), static_cast<std::uint64_t>(idle.count()), 0, {}});
+}
+
+awaitable<void> NativeProvider::destroy(std::string id) {
+  forget(id);
+  co_await keeper_.destroy(std::move(id));
+}
+
+void NativeProvider::on_gone(sandbox::OnGone callback) { gone_ = std::move(callback); }
+
+}  // namespace tb::native

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sandboxes of this machine, made by its keeper.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "native/keeper_client.h"
+#include "native/sandbox.h"
+#include "sandbox/sandbox.h"
+
+namespace tb::native {
+
+class NativeProvider : public sandbox::Provider {
+ public:
+  NativeProvider(asio::any_io_executor executor, const std::string& state_dir,
+                 sandbox::OutputLimits output);
+
+  // How isolated sandboxes are on this host; and what an earlier keeper had left behind.
+  awaitable<jail::Welcome> hello() { return keeper_.hello(); }
+  KeeperClient& keeper() { return keeper_; }
+  // Tests of the set-up: the n-th system call of the next creation fails.
+  void fail_next_create_at(unsigned n) { fail_at_ = n; }
+  void on_lost(std::function<void()> callback) { keeper_.on_lost(std::move(callback)); }
+  awaitable<void> close() { return keeper_.close(); }
+
+  awaitable<std::shared_ptr<sandbox::Sandbox>> create(sandbox::SandboxSpec spec) override;
+  awaitable<std::vector<sandbox::Found>> list() override;
+  awaitable<std::shared_ptr<sandbox::Sandbox>> adopt(sandbox::Found found) override;
+  awaitable<void> assign(sandbox::Sandbox& sandbox, std::string label, Milliseconds idle) override;
+  void renew(sandbox::Sandbox& sandbox, Milliseconds idle) override;
+  awaitable<void> destroy(std::string id) override;
+  void on_gone(sandbox::OnGone callback) override;
+
+ private:
+  std::shared_ptr<NativeSandbox> connect(std::string id, std::string label, os::Fd control);
+  void forget(const std::string& id);
+
+  asio::any_io_executor executor_;
+  std::string output_dir_;
+  sandbox::OutputLimits output_;
+  KeeperClient keeper_;
+  std::map<std::string, std::weak_ptr<NativeSandbox>> open_;
+  sandbox::OnGone gone_;
+  unsigned fail_at_ = 0;
+};
+
+}  // namespace tb::native

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "native/sandbox.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+
+#include "os/fdpass.h"
+
+namespace tb::native {
+namespace {
+
+constexpr std::size_t kKeptProcesses = 64;  // finished ones whose output can still be read
+constexpr std::size_t kInlineMessage = 48 << 10;
+
+std::vector<std::string> environment_of(const sandbox::Command& command) {
+  std::vector<std::pair<std::string, std::string>> all = {
+      {"PATH", "/usr/local/bin:/usr/bin:/bin"},
+      {"HOME", "/home/sandboxuser"},
+      {"USER", "sandboxuser"},
+      {"LOGNAME", "sandboxuser"},
+      {"SHELL", "/bin/bash"},
+      {"LANG", "C.UTF-8"},
+      {"TERM", "dumb"},
+  };
+  for (const auto& [name, value] : command.env) {
+    const auto same = std::find_if(all.begin(), all.end(),
+                                   [&](const auto& entry) { return entry.first == name; });
+    if (same != all.end()) {
+      same->second = value;
+    } else {
+      all.emplace_back(name, value);
+    }
+  }
+  std::vector<std::string> list;
+  list.reserve(all.size());
+  for (const auto& [name, value] : all) list.push_back(name + "=" + value);
+  return list;
+}
+
+bool has_nul(const std::string& text) { return text.find('\0') != std::string::npos; }
+
+void validate(const sandbox::Command& command) {
+  if (command.script.empty() && command.argv.empty()) {
+    throw Error{Code::invalid, "the command is empty"};
+  }
+  bool nul = has_nul(command.script) || has_nul(command.cwd);
+  for (const std::string& word : command.argv) nul = nul || has_nul(word);
+  if (nul) throw Error{Code::invalid, "a command can't contain NUL bytes"};
+  for (const auto& [name, value] : command.env) {
+    if (name.empty() || name.find('=') != std::string::npos || has_nul(name) || has_nul(value)) {
+      throw Error{Code::invalid, "not a name of an environment variable: \"" + name + "\""};
+    }
+  }
+}
+
+}  // namespace
+
+NativeSandbox::NativeSandbox(asio::any_io_executor executor, std::string id, std::string label,
+                             os::Fd control, Settings settings)
+    : executor_(executor),
+      id_(std::move(id)),
+      label_(std::move(label)),
+      settings_(std::move(settings)),
+      control_(executor, control.release()),
+      changed_(executor) {}
+
+void NativeSandbox::open() {
+  load_earlier();
+  listen();
+}
+
+void NativeSandbox::listen() {
+  control_.async_wait(asio::posix::stream_descriptor::wait_read,
+                      [self = weak_from_this()](boost::system::error_code error) {
+                        if (error) return;
+                        if (auto sandbox = self.lock()) sandbox->on_readable();
+                      });
+}
+
+void NativeSandbox::on_readable() {
+  static char buffer[os::kMaxPacket];  // one thread, and nothing of it is kept
+  for (int budget = 64; budget > 0; --budget) {
+    os::Packet packet{buffer, sizeof buffer};
+    const int result = os::receive_packet(control_.native_handle(), packet);
+    if (result < 0 && errno == EAGAIN) break;
+    if (result <= 0) return close();
+    receive({packet.data, packet.size}, packet);
+  }
+  listen();
+}
+
+void NativeSandbox::receive(std::string_view message, os::Packet& from) {
+  Reader in{message};
+  const auto type = static_cast<guest::Message>(in.u8());
+  if (type == guest::Message::started) return told_started(in, from);
+  for (std::size_t i = 0; i < from.fd_count; ++i) ::close(from.fds[i]);
+  if (type == guest::Message::exited) {
+    told_exited(in);
+  } else if (type == guest::Message::ready) {
+    guest::Ready ready;
+    if (!guest::Ready::decode(in, ready) || ready.version != guest::kVersion) return close();
+    ready_ = true;
+    to_be_told_ = ready.commands;
+    changed_.notify_all();
+  } else if (type == guest::Message::jail_failed) {
+    guest::Failure failure;
+    if (guest::Failure::decode(in, failure)) failure_ = failure;
+    close();
+  } else if (type == guest::Message::start_failed) {
+    guest::Failure failure;
+    if (!guest::Failure::decode(in, failure)) return;
+    const auto found = processes_.find(failure.id);
+    if (found == processes_.end()) return;
+    found->second->start_failed(failure);
+    processes_.erase(found);
+  }
+}
+
+void NativeSandbox::told_started(Reader& in, os::Packet& from) {
+  guest::Started started;
+  const bool good = guest::Started::decode(in, started) && from.fd_count == 2;
+  os::Fd out{from.fd_count > 0 ? from.fds[0] : -1};
+  os::Fd err{from.fd_count > 1 ? from.fds[1] : -1};
+  if (!good) return;
+  std::shared_ptr<NativeProcess>& process = processes_[started.id];
+  if (!process) process = make_process(started.id);
+  next_ = std::max(next_, started.id + 1);
+  process->started(std::move(out), std::move(err));
+  if (to_be_told_ > 0 && --to_be_told_ == 0) changed_.notify_all();
+}
+
+void NativeSandbox::told_exited(Reader& in) {
+  guest::Exited exited;
+  if (!guest::Exited::decode(in, exited)) return;
+  const auto found = processes_.find(exited.id);
+  if (found == processes_.end()) return;
+  const std::shared_ptr<NativeProcess> process = found->second;
+  log_exit(exited);  // before the guest is told to forget it
+  process->exited(exited);
+  forget_old();
+}
+
+std::shared_ptr<NativeProcess> NativeSandbox::make_process(std::uint32_t id) {
+  if (!dir_made_) {
+    std::filesystem::create_directories(settings_.output_dir);
+    dir_made_ = true;
+  }
+  auto tell = [self = weak_from_this()](const std::string& message) {
+    if (auto sandbox = self.lock()) sandbox->tell(message);
+  };
+  const std::string path = settings_.output_dir + "/" + std::to_string(id);
+  return std::make_shared<NativeProcess>(executor_, id, path, settings_.output, std::move(tell));
+}
+
+// What an earlier server had stored can still be read.
+void NativeSandbox::load_earlier() {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator{settings_.output_dir, ignored}) {
+    std::uint32_t number = 0;
+    const std::string name = entry.path().stem();
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (error != std::errc{} || number == 0) continue;
+    next_ = std::max(next_, number + 1);
+    std::shared_ptr<NativeProcess>& process = processes_[number];
+    if (!process) process = make_process(number);
+  }
+  restore_exits();
+}
+
+void NativeSandbox::log_exit(const guest::Exited& exited) {
+  Writer record;
+  exited.encode(record);
+  Writer out;
+  out.bytes(record.view());
+  const std::string path = settings_.output_dir + "/exits";
+  os::Fd file{::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600)};
+  // A full disk costs the memory of it after a restart, not the answer.
+  if (file) (void)!::write(file.get(), out.view().data(), out.view().size());
+}
+
+void NativeSandbox::restore_exits() {
+  const std::string path = settings_.output_dir + "/exits";
+  if (::access(path.c_str(), R_OK) != 0) return;
+  const std::string text = os::read_file(path, 16 << 20);
+  Reader in{text};
+  while (!text.empty() && in.ok() && !in.done()) {
+    const std::string_view record = in.view();
+    Reader fields{record};
+    guest::Exited exited;
+    fields.u8();
+    if (!guest::Exited::decode(fields, exited)) continue;
+    next_ = std::max(next_, exited.id + 1);
+    const auto found = processes_.find(exited.id);
+    if (found != processes_.end()) found->second->restore(exited);
+  }
+}
+
+// The oldest finished ones go when there are too many.
+void NativeSandbox::forget_old() {
+  if (processes_.size() <= kKeptProcesses) return;
+  for (auto at = processes_.begin(); at != processes_.end(); ++at) {
+    if (!at->second->over()) continue;
+    at->second->remove_files();
+    processes_.erase(at);
+    return;
+  }
+}
+
+void NativeSandbox::tell(const std::string& message) {
+  if (!alive_) return;
+  for (;;) {
+    const int result = os::send_packet(control_.native_handle(), message);
+    if (result == 1) return;
+    if (result < 0) return;  // its end arrives as end of file
+    // PID 1 reads at once; hundreds of packets fit.
+    pollfd poll{control_.native_handle(), POLLOUT, 0};
+    ::poll(&poll, 1, 100);
+  }
+}
+
+void NativeSandbox::tell_large(const std::string& message) {
+  const os::Fd file = os::sealed_memfd("message", message, false);
+  const char type = static_cast<char>(guest::Message::by_file);
+  const int fd = file.get();
+  if (os::send_packet(control_.native_handle(), {&type, 1}, &fd, 1) != 1) {
+    throw Error{Code::unavailable, "the sandbox does not take the command"};
+  }
+}
+
+awaitable<void> NativeSandbox::wait_ready() {
+  const auto self = shared_from_this();
+  while (alive_ && (!ready_ || to_be_told_ > 0)) co_await changed_.wait();
+  if (failure_) {
+    throw Error{Code::internal, "the sandbox could not be set up: " + failure_->step};
+  }
+  if (!alive_) throw Error{Code::unavailable, "the sandbox ended while it was set up"};
+}
+
+awaitable<std::shared_ptr<sandbox::Process>> NativeSandbox::start(sandbox::Command command) {
+  const auto self = shared_from_this();
+  validate(command);
+  if (!alive_) throw Error{Code::unavailable, "the sandbox is gone"};
+  guest::Start start;
+  start.id = next_++;
+  start.timeout_ms = command.timeout ? static_cast<std::uint64_t>(command.timeout->count()) : 0;
+  start.cwd = command.cwd;
+  start.argv = std::move(command.argv);
+  start.script = std::move(command.script);
+  start.input = std::move(command.input);
+  start.env = environment_of(command);
+  Writer out;
+  start.encode(out);
+  auto process = make_process(start.id);
+  processes_[start.id] = process;
+  if (out.view().size() > kInlineMessage) {
+    tell_large(out.view());
+  } else {
+    tell(out.view());
+  }
+  co_await process->wait_started();
+  co_return process;
+}
+
+std::shared_ptr<sandbox::Process> NativeSandbox::find_process(std::uint32_t id) const {
+  const auto found = processes_.find(id);
+  return found == processes_.end() ? nullptr : found->second;
+}
+
+std::vector<std::shared_ptr<sandbox::Process>> NativeSandbox::processes() const {
+  std::vector<std::shared_ptr<sandbox::Process>> list;
+  list.reserve(processes_.size());
+  for (const auto& [id, process] : processes_) list.push_back(process);
+  return list;
+}
+
+void NativeSandbox::close() {
+  if (!alive_) return;
+  alive_ = false;
+  boost::system::error_code ignored;
+  control_.close(ignored);
+  for (const auto& [id, process] : processes_) process->lost();
+  changed_.notify_all();
+}
+
+void NativeSandbox::remove_files() const { os::remove_tree(settings_.output_dir); }
+
+}  // namespace tb::native

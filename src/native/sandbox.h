@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// A sandbox of this machine: the server's end of the socket to its PID 1.
+#pragma once
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/async.h"
+#include "native/process.h"
+#include "os/fd.h"
+#include "os/fdpass.h"
+#include "sandbox/sandbox.h"
+
+namespace tb::native {
+
+class NativeSandbox : public sandbox::Sandbox, public std::enable_shared_from_this<NativeSandbox> {
+ public:
+  struct Settings {
+    std::string output_dir;  // of this sandbox; made with the first command
+    OutputLimits output;
+  };
+  NativeSandbox(asio::any_io_executor executor, std::string id, std::string label, os::Fd control,
+                Settings settings);
+
+  // Begins to listen. Call once, right after make_shared.
+  void open();
+  // Until PID 1 says that it is ready and, after a change of servers, has told what it knows.
+  awaitable<void> wait_ready();
+  void set_label(std::string label) { label_ = std::move(label); }
+  // It is gone: what runs in it is lost.
+  void close();
+  void remove_files() const;
+
+  const std::string& id() const override { return id_; }
+  const std::string& label() const override { return label_; }
+  bool alive() const override { return alive_; }
+  awaitable<std::shared_ptr<sandbox::Process>> start(sandbox::Command command) override;
+  std::shared_ptr<sandbox::Process> find_process(std::uint32_t id) const override;
+  std::vector<std::shared_ptr<sandbox::Process>> processes() const override;
+
+ private:
+  void listen();
+  void on_readable();
+  void receive(std::string_view packet, os::Packet& from);
+  void told_started(Reader& in, os::Packet& from);
+  void told_exited(Reader& in);
+  void tell(const std::string& message);
+  void tell_large(const std::string& message);
+  std::shared_ptr<NativeProcess> make_process(std::uint32_t id);
+  void log_exit(const guest::Exited& exited);
+  void load_earlier();
+  void restore_exits();
+  void forget_old();
+
+  asio::any_io_executor executor_;
+  std::string id_;
+  std::string label_;
+  Settings settings_;
+  asio::posix::stream_descriptor control_;
+  Signal changed_;
+  bool alive_ = true;
+  bool ready_ = false;
+  std::uint32_t to_be_told_ = 0;  // commands of before that PID 1 still has to tell of
+  std::optional<guest::Failure> failure_;
+  std::uint32_t next_ = 1;
+  bool dir_made_ = false;
+  std::map<std::uint32_t, std::shared_ptr<NativeProcess>> processes_;
+};
+
+}  // namespace tb::native

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "os/loop.h"
+
+#include <fcntl.h>
+#include <linux/loop.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+namespace tb::os::loop {
+namespace {
+
+bool configure(const Fd& device, const Fd& file, std::uint32_t flags) {
+  loop_config config{};
+  config.fd = static_cast<std::uint32_t>(file.get());
+  config.info.lo_flags = LO_FLAGS_AUTOCLEAR | flags;
+  return ::ioctl(device.get(), LOOP_CONFIGURE, &config) == 0;
+}
+
+}  // namespace
+
+Device attach(const Fd& file) {
+  Fd control{check(::open("/dev/loop-control", O_RDWR | O_CLOEXEC), "open /dev/loop-control")};
+  // Another process may take the free device first: try the next.
+  for (int tries = 0; tries < 64; ++tries) {
+    const int number = check(::ioctl(control.get(), LOOP_CTL_GET_FREE), "find a free loop device");
+    const std::string path = "/dev/loop" + std::to_string(number);
+    if (::access(path.c_str(), F_OK) != 0) {
+      // Without devtmpfs or udev nobody makes the node.
+      ::mknod(path.c_str(), S_IFBLK | 0600, ::makedev(7, static_cast<unsigned>(number)));
+    }
+    Fd device{check(::open(path.c_str(), O_RDWR | O_CLOEXEC), "open " + path)};
+    // Direct I/O keeps one copy of the data in memory, not two; not every filesystem has it.
+    if (configure(device, file, LO_FLAGS_DIRECT_IO)) return {std::move(device), path};
+    if (errno != EBUSY && configure(device, file, 0)) return {std::move(device), path};
+    if (errno != EBUSY) throw SystemError{errno, "configure " + path};
+  }
+  throw Error{Code::unavailable, "no free loop device"};
+}
+
+void refresh_size(const Device& device) {
+  check(::ioctl(device.fd.get(), LOOP_SET_CAPACITY), "refresh the size of " + device.path);
+}
+
+}  // namespace tb::os::loop

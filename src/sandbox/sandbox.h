@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// The nouns: a Provider makes Sandboxes, a Sandbox runs Commands as Processes, a Process has Output
+// and an Exit. Values and interfaces only; all of them live on one thread.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/units.h"
+
+namespace tb::sandbox {
+
+using boost::asio::awaitable;
+
+// Enforced by the kernel while a command runs.
+struct Limits {
+  Bytes memory = 256_MiB;
+  Bytes disk = 500_MiB;
+  unsigned cpu_quota = 25000;  // of 100000: one core
+  unsigned pids = 256;
+  unsigned open_files = 4096;
+};
+
+// What is kept of a command's output.
+struct OutputLimits {
+  Bytes inline_bytes = 1_MiB;  // of each stream in an answer: its head and its tail
+  Bytes stored = 64_MiB;       // of each stream on disk
+};
+
+struct Command {
+  std::vector<std::string> argv;  // or, when `script` is set:
+  std::string script;             // bash text
+  std::string cwd = "/workspace";
+  std::vector<std::pair<std::string, std::string>> env;  // beside the default environment
+  std::string input;                                     // all of stdin
+  std::optional<Milliseconds> timeout;
+};
+
+// Every end has one.
+enum class Cause { exited, signal, timeout, oom, killed, policy, lost };
+std::string_view name_of(Cause cause);
+
+struct Exit {
+  int code = 0;  // as a shell tells it: 128 + signal when a signal ended it, 124 on timeout
+  int signal = 0;
+  Cause cause = Cause::exited;
+  std::vector<std::string> limits_hit;  // memory, pids, cpu, disk
+  std::chrono::microseconds wall{0};
+  std::chrono::microseconds cpu{0};
+  Bytes peak_memory;
+};
+
+enum class Stream { out = 0, err = 1, all = 2 };
+
+// As much of a stream as an answer carries.
+struct Captured {
+  std::string text;  // bytes as they came; a gap is marked by a line that says how much is left out
+  bool truncated = false;
+  std::uint64_t total = 0;
+};
+
+class Process {
+ public:
+  virtual ~Process() = default;
+  virtual std::uint32_t id() const = 0;
+  // Set once it has ended and what it printed until then is stored.
+  virtual const std::optional<Exit>& exit() const = 0;
+  // Waits for that.
+  virtual awaitable<Exit> wait() = 0;
+  // Ends it with everything that it started. Does not wait.
+  virtual void kill() = 0;
+
+  virtual std::uint64_t output_size(Stream stream) const = 0;  // printed so far, kept or not
+  virtual Captured captured(Stream stream) const = 0;
+  // Bytes from `offset` on, at most `limit`; empty at the end of what is kept.
+  virtual std::string read_output(Stream stream, std::uint64_t offset, std::size_t limit) const = 0;
+};
+
+class Sandbox {
+ public:
+  virtual ~Sandbox() = default;
+  virtual const std::string& id() const = 0;
+  virtual const std::string& label() const = 0;
+  virtual bool alive() const = 0;
+  // Returns once exec(2) succeeded; throws Error{invalid} when it can't run, and says why.
+  virtual awaitable<std::shared_ptr<Process>> start(Command command) = 0;
+  virtual std::shared_ptr<Process> find_process(std::uint32_t id) const = 0;
+  // Running ones and those whose output is still kept, oldest first.
+  virtual std::vector<std::shared_ptr<Process>> processes() const = 0;
+};
+
+struct SandboxSpec {
+  std::string id;  // an id whose files are still there gets them back
+  std::string environment = "host";
+  Limits limits;
+  Milliseconds idle{0};  // 0: never ends by itself
+  std::string label;     // kept with it for the next server; empty: belongs to nobody yet
+};
+
+// One that an earlier server made.
+struct Found {
+  std::string id;
+  std::string label;
+  bool alive = false;  // else only its files are there
+};
+
+// A sandbox ended without being asked to: it expired, or its PID 1 died and its files are kept.
+using OnGone = std::function<void(const std::string& id, bool files_kept)>;
+
+class Provider {
+ public:
+  virtual ~Provider() = default;
+  virtual awaitable<std::shared_ptr<Sandbox>> create(SandboxSpec spec) = 0;
+  virtual awaitable<std::vector<Found>> list() = 0;
+  // Connects to one that runs already; what it printed in between is not lost.
+  virtual awaitable<std::shared_ptr<Sandbox>> adopt(Found found) = 0;
+  // Names its owner and how long it may be idle from now on.
+  virtual awaitable<void> assign(Sandbox& sandbox, std::string label, Milliseconds idle) = 0;
+  // It was used: `idle` begins anew. Does not wait.
+  virtual void renew(Sandbox& sandbox, Milliseconds idle) = 0;
+  // Ends all its processes and removes its files. Returns when all of it is gone.
+  virtual awaitable<void> destroy(std::string id) = 0;
+  virtual void on_gone(OnGone callback) = 0;
+};
+
+}  // namespace tb::sandbox

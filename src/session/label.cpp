@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/label.h"
+
+#include <boost/json.hpp>
+
+namespace tb::session {
+namespace json = boost::json;
+
+std::string to_label(const Session& session) {
+  const auto seconds = [](WallTime time) {
+    return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
+  };
+  return json::serialize(json::object{{"session", session.id},
+                                      {"thread", session.spec.thread},
+                                      {"user", session.spec.user},
+                                      {"idle_ms", session.spec.idle.count()},
+                                      {"created", seconds(session.created)}});
+}
+
+std::optional<Session> from_label(const std::string& label) {
+  boost::system::error_code error;
+  const json::value value = json::parse(label, error);
+  const json::object* object = error ? nullptr : value.if_object();
+  if (!object) return std::nullopt;
+  const auto text = [&](const char* key) -> std::string {
+    const json::value* found = object->if_contains(key);
+    return found && found->is_string() ? std::string{found->get_string()} : std::string{};
+  };
+  const auto number = [&](const char* key) -> std::int64_t {
+    const json::value* found = object->if_contains(key);
+    return found && found->is_int64() ? found->get_int64() : 0;
+  };
+  Session session;
+  session.id = text("session");
+  session.spec.thread = text("thread");
+  session.spec.user = text("user");
+  session.spec.idle = Milliseconds{number("idle_ms")};
+  session.created = WallTime{std::chrono::seconds{number("created")}};
+  if (session.id.empty() || session.spec.idle.count() <= 0) return std::nullopt;
+  return session;
+}
+
+}  // namespace tb::session

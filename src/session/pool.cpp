@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/pool.h"
+
+#include "base/error.h"
+#include "base/id.h"
+#include "base/log.h"
+
+namespace tb::session {
+namespace {
+
+constexpr auto kPauseAfterFailure = 2s;
+
+}  // namespace
+
+Pool::Pool(asio::any_io_executor executor, sandbox::Provider& provider, PoolSettings settings)
+    : provider_(provider),
+      settings_(std::move(settings)),
+      wanted_(executor),
+      tasks_(executor, [](const std::string&, std::exception_ptr) {}) {}
+
+void Pool::open() {
+  tasks_.spawn("refill", [this] { return refill(); });
+}
+
+awaitable<void> Pool::close() { co_await tasks_.close(); }
+
+sandbox::SandboxSpec Pool::fresh_spec() const {
+  sandbox::SandboxSpec spec;
+  spec.id = make_uuid();
+  spec.environment = settings_.environment;
+  spec.limits = settings_.limits;
+  return spec;
+}
+
+awaitable<std::shared_ptr<sandbox::Sandbox>> Pool::take() {
+  while (!ready_.empty()) {
+    std::shared_ptr<sandbox::Sandbox> sandbox = std::move(ready_.front());
+    ready_.pop_front();
+    wanted_.notify_all();
+    if (!sandbox->alive()) continue;
+    ++used_;
+    co_return sandbox;
+  }
+  if (used_ + making_ >= settings_.capacity) {
+    throw Error{Code::exhausted, "Pool at max capacity, try again later"};
+  }
+  ++used_;  // at once: others must not count on the same place
+  sandbox::SandboxSpec spec = fresh_spec();
+  try {
+    co_return co_await provider_.create(std::move(spec));
+  } catch (...) {
+    --used_;
+    throw;
+  }
+}
+
+bool Pool::drop(const std::string& id) {
+  return std::erase_if(ready_, [&](const auto& sandbox) { return sandbox->id() == id; }) > 0;
+}
+
+awaitable<void> Pool::refill() {
+  auto executor = co_await asio::this_coro::executor;
+  for (;;) {
+    if (ready_.size() >= settings_.size || ready_.size() + used_ >= settings_.capacity) {
+      co_await wanted_.wait();
+      continue;
+    }
+    bool failed = false;
+    ++making_;
+    try {
+      sandbox::SandboxSpec spec = fresh_spec();
+      std::shared_ptr<sandbox::Sandbox> sandbox = co_await provider_.create(std::move(spec));
+      ready_.push_back(std::move(sandbox));
+    } catch (const Error& error) {
+      failed = true;
+      log(LogLevel::warning, "pool_refill_failed", {{"error", error.what()}});
+    }
+    --making_;
+    if (failed) {
+      asio::steady_timer pause{executor, kPauseAfterFailure};
+      co_await pause.async_wait(asio::use_awaitable);
+    }
+  }
+}
+
+}  // namespace tb::session

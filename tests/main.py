@@ -1,0 +1,157 @@
+"""Runs the stages of ./test in order and adds their counts up; see docs/hacking.md.
+
+The last line is `N passed, N failed, N skipped`. Exit code 1 when anything failed."""
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PYTEST = ["/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+ASAN = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
+
+
+class Result:
+    def __init__(self, passed=0, failed=0, skipped=0):
+        self.passed, self.failed, self.skipped = passed, failed, skipped
+
+
+def sh(command, **kwargs):
+    return subprocess.run(command, cwd=ROOT, **kwargs).returncode
+
+
+def build(preset, *targets):
+    script = f'. ./setup.sh && build {preset} {" ".join(targets)}'
+    log = ROOT / "build" / f"{preset}.log"
+    with open(log, "w") as out:
+        code = subprocess.run(["bash", "-c", script], cwd=ROOT, stdout=out,
+                              stderr=subprocess.STDOUT).returncode
+    if code != 0:
+        print("\n".join(log.read_text().splitlines()[-40:]))
+    return Result(passed=code == 0, failed=code != 0)
+
+
+def build_release():
+    result = build("release", "threadbox", "unit_tests")
+    link = ROOT / "build" / "threadbox"
+    if not link.is_symlink():
+        link.symlink_to("release/threadbox")
+    return result
+
+
+def junit(path, code):
+    """Counts from a JUnit file; a run that left none has failed."""
+    try:
+        root = xml.etree.ElementTree.parse(path).getroot()
+    except (OSError, xml.etree.ElementTree.ParseError):
+        return Result(failed=1)
+    suites = [root] if root.get("tests") else list(root)
+    count = {key: sum(int(s.get(key) or 0) for s in suites)
+             for key in ("tests", "failures", "errors", "skipped", "disabled")}
+    failed = count["failures"] + count["errors"]
+    skipped = count["skipped"] + count["disabled"]
+    if code != 0 and failed == 0:
+        failed = 1
+    return Result(count["tests"] - count["failures"] - count["errors"] - skipped, failed, skipped)
+
+
+def gtest(preset, env=None):
+    report = ROOT / "build" / f"unit-{preset}.xml"
+    report.unlink(missing_ok=True)
+    code = sh([f"build/{preset}/unit_tests", f"--gtest_output=xml:{report}", "--gtest_brief=1"],
+              env=env and {**os.environ, **env})
+    return junit(report, code)
+
+
+def pytest(folder, *more, env=None):
+    report = ROOT / "build" / f"{folder.replace('/', '-')}.xml"
+    report.unlink(missing_ok=True)
+    code = sh(PYTEST + [folder, f"--junitxml={report}", *more],
+              env=env and {**os.environ, **env})
+    return junit(report, code)
+
+
+def script(*command):
+    code = sh(list(command))
+    return Result(passed=code == 0, failed=code != 0)
+
+
+def vm():
+    run = subprocess.run(["/usr/bin/python3", "tests/vm/run.py"], cwd=ROOT, text=True,
+                         stdout=subprocess.PIPE)
+    print(run.stdout, end="")
+    found = re.findall(r"(\d+) passed, (\d+) failed, (\d+) skipped", run.stdout)
+    if not found:
+        return Result(failed=1)
+    result = Result(*map(int, found[-1]))
+    if run.returncode != 0 and result.failed == 0:
+        result.failed = 1
+    return result
+
+
+def asan():
+    result = build("asan", "threadbox", "unit_tests")
+    if result.failed:
+        return result
+    unit = gtest("asan", ASAN)
+    e2e = pytest("tests/e2e", env={"THREADBOX_BINARY": "build/asan/threadbox",
+                                   "ASAN_OPTIONS": "detect_leaks=0"})
+    return Result(result.passed + unit.passed + e2e.passed, unit.failed + e2e.failed,
+                  unit.skipped + e2e.skipped)
+
+
+STAGES = [
+    ("tidy", lambda: script("/usr/bin/python3", "tests/tidy/check.py")),
+    ("format", lambda: script("tests/tidy/format.sh")),
+    ("tidy-tests", lambda: pytest("tests/tidy")),
+    ("build", build_release),
+    ("unit", lambda: gtest("release")),
+    ("e2e", lambda: pytest("tests/e2e")),
+    ("security", lambda: pytest("tests/security")),
+    ("faults", lambda: pytest("tests/faults")),
+    ("asan", asan),
+    ("vm", vm),
+]
+LONG = [
+    ("headers", lambda: script("tests/tidy/headers.sh", "build/release")),
+    ("fuzz", lambda: script("tests/fuzz/run.sh", "60")),
+    ("soak", lambda: pytest("tests/faults", "--long")),
+]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("stages", nargs="*", help="only these")
+    parser.add_argument("--long", action="store_true", help="also what takes minutes by nature")
+    parser.add_argument("--list", action="store_true")
+    options = parser.parse_args()
+    stages = STAGES + (LONG if options.long or options.stages else [])
+    if options.list:
+        print("\n".join(name for name, _ in STAGES + LONG))
+        return 0
+    unknown = set(options.stages) - {name for name, _ in stages}
+    if unknown:
+        parser.error(f"no such stage: {', '.join(sorted(unknown))}")
+    total = Result()
+    for name, stage in stages:
+        if options.stages and name not in options.stages:
+            continue
+        began = time.monotonic()
+        print(f"== {name}", flush=True)
+        result = stage()
+        print(f"== {name}: {result.passed} passed, {result.failed} failed, "
+              f"{result.skipped} skipped ({time.monotonic() - began:.0f} s)", flush=True)
+        total = Result(total.passed + result.passed, total.failed + result.failed,
+                       total.skipped + result.skipped)
+        if name == "build" and result.failed:
+            break
+    print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped")
+    return 1 if total.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
