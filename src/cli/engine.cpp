@@ -85,7 +85,10 @@ int with_engine(const Config& config,
     co_await provider.close();
     if (inner) std::rethrow_exception(inner);
   };
-  asio::co_spawn(loop, task, [&](std::exception_ptr error) { failure = error; });
+  asio::co_spawn(loop, task, [&](std::exception_ptr error) {
+    failure = error;
+    loop.stop();
+  });
   loop.run();
   if (failure) std::rethrow_exception(failure);
   return code;

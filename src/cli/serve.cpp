@@ -140,7 +140,7 @@ int serve(const Config& config) {
   };
   asio::co_spawn(loop, task, [&](std::exception_ptr error) {
     failure = error;
-    if (error) loop.stop();
+    loop.stop();  // sandboxes are still listened to; they go on without us
   });
   loop.run();
   if (failure) std::rethrow_exception(failure);

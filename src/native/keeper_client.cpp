@@ -153,14 +153,7 @@ awaitable<os::Fd> KeeperClient::attach(std::string id) {
   co_return std::move(answer->fd);
 }
 
-awaitable<void> KeeperClient::label(jail::Label label) {
-  Writer out;
-  label.encode(out);
-  std::string body = out.take();
-  co_await ask(jail::Message::label, std::move(body));
-}
-
-void KeeperClient::renew(const jail::Label& label) {
+void KeeperClient::tell(const jail::Label& label) {
   if (broken_) return;
   Writer out;
   out.u8(static_cast<std::uint8_t>(jail::Message::label));

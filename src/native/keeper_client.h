@@ -28,8 +28,7 @@ class KeeperClient {
   // The socket to the new sandbox's PID 1.
   awaitable<os::Fd> create(jail::Create create);
   awaitable<os::Fd> attach(std::string id);
-  awaitable<void> label(jail::Label label);
-  void renew(const jail::Label& label);  // without an answer
+  void tell(const jail::Label& label);  // without an answer
   awaitable<void> destroy(std::string id);
   awaitable<std::vector<jail::Item>> list();
   awaitable<void> stop();

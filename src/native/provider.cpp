@@ -70,15 +70,13 @@ awaitable<std::shared_ptr<sandbox::Sandbox>> NativeProvider::adopt(sandbox::Foun
   co_return sandbox;
 }
 
-awaitable<void> NativeProvider::assign(sandbox::Sandbox& sandbox, std::string label,
-                                       Milliseconds idle) {
+void NativeProvider::assign(sandbox::Sandbox& sandbox, std::string label, Milliseconds idle) {
   static_cast<NativeSandbox&>(sandbox).set_label(label);
-  jail::Label message{sandbox.id(), static_cast<std::uint64_t>(idle.count()), 1, std::move(label)};
-  co_await keeper_.label(std::move(message));
+  keeper_.tell({sandbox.id(), static_cast<std::uint64_t>(idle.count()), 1, std::move(label)});
 }
 
 void NativeProvider::renew(sandbox::Sandbox& sandbox, Milliseconds idle) {
-  keeper_.renew({sandbox.id(), static_cast<std::uint64_t>(idle.count()), 0, {}});
+  keeper_.tell({sandbox.id(), static_cast<std::uint64_t>(idle.count()), 0, {}});
 }
 
 awaitable<void> NativeProvider::destroy(std::string id) {

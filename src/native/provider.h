@@ -28,7 +28,7 @@ class NativeProvider : public sandbox::Provider {
   awaitable<std::shared_ptr<sandbox::Sandbox>> create(sandbox::SandboxSpec spec) override;
   awaitable<std::vector<sandbox::Found>> list() override;
   awaitable<std::shared_ptr<sandbox::Sandbox>> adopt(sandbox::Found found) override;
-  awaitable<void> assign(sandbox::Sandbox& sandbox, std::string label, Milliseconds idle) override;
+  void assign(sandbox::Sandbox& sandbox, std::string label, Milliseconds idle) override;
   void renew(sandbox::Sandbox& sandbox, Milliseconds idle) override;
   awaitable<void> destroy(std::string id) override;
   void on_gone(sandbox::OnGone callback) override;

@@ -120,8 +120,9 @@ class Provider {
   virtual awaitable<std::vector<Found>> list() = 0;
   // Connects to one that runs already; what it printed in between is not lost.
   virtual awaitable<std::shared_ptr<Sandbox>> adopt(Found found) = 0;
-  // Names its owner and how long it may be idle from now on.
-  virtual awaitable<void> assign(Sandbox& sandbox, std::string label, Milliseconds idle) = 0;
+  // Names its owner and how long it may be idle from now on. Does not wait: what was said to a
+  // keeper is carried out even if we die.
+  virtual void assign(Sandbox& sandbox, std::string label, Milliseconds idle) = 0;
   // It was used: `idle` begins anew. Does not wait.
   virtual void renew(Sandbox& sandbox, Milliseconds idle) = 0;
   // Ends all its processes and removes its files. Returns when all of it is gone.

@@ -119,7 +119,7 @@ awaitable<std::shared_ptr<Session>> Sessions::create(SessionSpec spec) {
   session->spec = std::move(spec);
   session->created = session->last_activity = std::chrono::system_clock::now();
   std::string label = to_label(*session);
-  co_await provider_.assign(*session->sandbox, std::move(label), session->spec.idle);
+  provider_.assign(*session->sandbox, std::move(label), session->spec.idle);
   insert(session);
   log(LogLevel::info, "session_created",
       {{"user", brief(session->spec.user, 8)},

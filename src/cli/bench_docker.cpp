@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/bench_docker.h"
+
+#include <boost/json.hpp>
+#include <cstdio>
+
+#include "base/error.h"
+#include "http/client.h"
+
+namespace tb::cli {
+namespace json = boost::json;
+namespace {
+
+constexpr unsigned kRounds = 20;
+
+class Docker {
+ public:
+  Docker(asio::any_io_executor executor, std::string socket)
+      : client_(executor, http::Endpoint::unix_socket(std::move(socket))) {}
+
+  awaitable<json::value> call(std::string method, std::string path, json::object body = {}) {
+    std::vector<http::Header> headers{{"Content-Type", "application/json"}};
+    std::string text = json::serialize(body);
+    const http::Response response =
+        co_await client_.request(method, path, std::move(headers), std::move(text));
+    if (response.status >= 400) {
+      throw Error{Code::unavailable, "docker " + path + ": " + response.body};
+    }
+    boost::system::error_code ignored;
+    co_return json::parse(response.body, ignored);
+  }
+
+  awaitable<std::string> create(std::string image) {
+    json::object body{{"Image", image},
+                      {"Cmd", json::array{"sleep", "3600"}},
+                      {"HostConfig", json::object{{"NetworkMode", "none"}}}};
+    const json::value made = co_await call("POST", "/containers/create", std::move(body));
+    const std::string id{made.at("Id").as_string()};
+    co_await call("POST", "/containers/" + id + "/start");
+    co_return id;
+  }
+
+  awaitable<void> exec(std::string id) {
+    json::object body{{"Cmd", json::array{"bash", "-c", "true"}}, {"AttachStdout", true}};
+    const json::value made = co_await call("POST", "/containers/" + id + "/exec", std::move(body));
+    const std::string exec_id{made.at("Id").as_string()};
+    json::object start{{"Detach", false}, {"Tty", false}};
+    co_await call("POST", "/exec/" + exec_id + "/start", std::move(start));
+    co_await call("GET", "/exec/" + exec_id + "/json");
+  }
+
+  awaitable<void> remove(std::string id) {
+    co_await call("DELETE", "/containers/" + id + "?force=1");
+  }
+
+ private:
+  http::Client client_;
+};
+
+}  // namespace
+
+awaitable<void> docker_rows(BenchTable& table, const BenchOptions& options) {
+  if (options.docker.empty() || options.image.empty()) co_return;
+  Docker docker{co_await asio::this_coro::executor, options.docker};
+  Samples create, exec, remove;
+  for (unsigned round = 0; round < kRounds; ++round) {
+    const auto began = BenchClock::now();
+    const std::string id = co_await docker.create(options.image);
+    const auto created = BenchClock::now();
+    co_await docker.exec(id);
+    const auto executed = BenchClock::now();
+    co_await docker.remove(id);
+    create.add(created - began);
+    exec.add(executed - created);
+    remove.add(BenchClock::now() - executed);
+  }
+  table.add("Docker API: create and start", std::move(create));
+  table.add("Docker API: exec bash -c true", std::move(exec));
+  table.add("Docker API: remove", std::move(remove));
+}
+
+}  // namespace tb::cli

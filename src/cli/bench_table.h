@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of measurements: distributions and single figures, as a table or as JSON.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace tb::cli {
+
+using BenchClock = std::chrono::steady_clock;
+
+class Samples {
+ public:
+  void add(BenchClock::duration time) { micros_.push_back(to_micros(time)); }
+  bool empty() const { return micros_.empty(); }
+  // p in 0…100; the samples are sorted on first use.
+  double percentile(double p) const;
+  std::size_t count() const { return micros_.size(); }
+
+ private:
+  static double to_micros(BenchClock::duration time) {
+    return std::chrono::duration<double, std::micro>(time).count();
+  }
+  mutable std::vector<double> micros_;
+  mutable bool sorted_ = false;
+};
+
+class BenchTable {
+ public:
+  // `against` names the row that this one is compared with by its median.
+  void add(std::string name, Samples samples, std::string against = {});
+  void add_figure(std::string name, double value, std::string unit);
+  void print(bool json) const;
+
+ private:
+  struct Row {
+    std::string name;
+    Samples samples;
+    std::string against;
+    double value = 0;
+    std::string unit;
+  };
+  double ratio(const Row& row) const;
+
+  std::vector<Row> rows_;
+};
+
+// How long `work` takes.
+template <class Work>
+BenchClock::duration timed(Work work) {
+  const auto began = BenchClock::now();
+  work();
+  return BenchClock::now() - began;
+}
+
+}  // namespace tb::cli
