@@ -23,7 +23,9 @@ constexpr int kKept[] = {CAP_SETUID, CAP_SETGID, CAP_KILL};
 
 int drop_bounding_set() {
   for (int cap = 0; cap <= 63; ++cap) {
-    if (::prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) != 0) return errno == EINVAL ? 0 : -1;
+    const int held = ::prctl(PR_CAPBSET_READ, cap, 0, 0, 0);
+    if (held < 0) return 0;  // EINVAL: beyond the last capability
+    if (held > 0 && ::prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) != 0) return -1;
   }
   return 0;
 }
@@ -89,9 +91,11 @@ const char* confine(const Config& config) {
   if (::prctl(PR_SET_DUMPABLE, 0) != 0) return "make the guest undumpable";
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return "set no_new_privs";
   if (drop_bounding_set() != 0) return "empty the capability bounding set";
-  if (lock_securebits() != 0) return "lock the securebits";
-  // Without a uid of its own the guest has nothing to switch to, and keeps nothing.
-  if (keep_few_capabilities(::getuid() != config.uid) != 0) return "drop capabilities";
+  // Rootless, the guest has no uid to switch to: it came here without any capability, and can't
+  // lock what it does not have.
+  const bool single_id = ::getuid() == config.uid;
+  if (!single_id && lock_securebits() != 0) return "lock the securebits";
+  if (keep_few_capabilities(!single_id) != 0) return "drop capabilities";
   if (restrict_writes(config) != 0) return "restrict writes with Landlock";
   if (add_filter(config.value_filter) != 0 || add_filter(config.base_filter) != 0) {
     return "install the seccomp filters";

@@ -48,11 +48,15 @@ constexpr Link kLinks[] = {{"fd", "/proc/self/fd"},
 
 using Mounts = std::vector<std::pair<os::Fd, std::string>>;
 
-os::Fd make_overlay(const Environment::Part& part) {
-  const os::MountOptions options = {
-      {"source", "threadbox"}, {"lowerdir", Environment::lowerdir(part)},
-      {"redirect_dir", "off"}, {"metacopy", "off"},
-      {"index", "off"},        {"xino", "off"}};
+os::Fd make_overlay(const Environment::Part& part, bool root) {
+  os::MountOptions options = {
+      {"source", "threadbox"}, {"lowerdir", Environment::lowerdir(part)}, {"xino", "off"}};
+  if (root) {
+    for (const char* off : {"redirect_dir", "metacopy", "index"}) options.emplace_back(off, "off");
+  } else {
+    // Without root only user.* attributes can be read; those features are off then.
+    options.emplace_back("userxattr", "");
+  }
   return os::make_mount("overlay", options, kShared | MOUNT_ATTR_RDONLY);
 }
 
@@ -104,7 +108,7 @@ void add_dev(Mounts& mounts, bool root, const Limits& limits) {
 
 void add_mounts(Entry& entry, const Environment& environment, const os::Fd& tree, bool root) {
   for (const Environment::Part& part : environment.parts()) {
-    os::Fd overlay = make_overlay(part);
+    os::Fd overlay = make_overlay(part, root);
     if (part.target.empty()) {
       entry.root = std::move(overlay);
     } else {
