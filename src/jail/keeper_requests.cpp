@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the keeper does when it is asked: one function a message of jail/wire.h.
+#include <sys/socket.h>
+
+#include <optional>
+
+#include "jail/keeper_loop.h"
+#include "os/fault.h"
+#include "os/fdpass.h"
+
+namespace tb::jail {
+
+using std::chrono::milliseconds;
+
+void Keeper::obey(int client, std::string_view message) {
+  Reader in{message};
+  const auto type = static_cast<Message>(in.u8());
+  const std::uint32_t number = in.u32();
+  try {
+    switch (type) {
+      case Message::hello: return hello(client, number);
+      case Message::create: return create(client, number, in);
+      case Message::attach: return attach(client, number, in);
+      case Message::label: return label(client, number, in);
+      case Message::destroy: return destroy(client, number, in);
+      case Message::list: return list(client, number);
+      case Message::stop: stop_waiters_.push_back({client, number}); return stop();
+      default: throw Error{Code::invalid, "unknown message"};
+    }
+  } catch (const Error& error) {
+    clients_.fail({client, number}, error.code(), error.what());
+  } catch (const std::exception& error) {
+    clients_.fail({client, number}, Code::internal, error.what());
+  }
+}
+
+void Keeper::hello(int client, std::uint32_t number) {
+  Welcome welcome;
+  welcome.pid = static_cast<std::uint32_t>(::getpid());
+  welcome.barriers = barriers_;
+  welcome.cleaned = cleaned_;
+  Writer out = clients_.reply(Message::welcome, number);
+  welcome.encode(out);
+  clients_.send(client, out.take());
+}
+
+void Keeper::create(int client, std::uint32_t number, Reader& in) {
+  Create create;
+  if (!Create::decode(in, create)) throw Error{Code::invalid, "malformed create"};
+  if (stopping_) throw Error{Code::unavailable, "the keeper is stopping"};
+  if (live_.contains(create.id)) throw Error{Code::conflict, "sandbox " + create.id + " exists"};
+  std::optional<std::uint32_t> slot;
+  const auto dormant = dormant_.find(create.id);
+  if (dormant != dormant_.end()) slot = dormant->second.record.slot;
+  os::fail_attempt(options_.allow_faults ? create.fail_at : 0);
+  Live live;
+  try {
+    live.jail = start_jail(workshop_, create, slot);
+  } catch (...) {
+    os::fail_attempt(0);
+    throw;
+  }
+  os::fail_attempt(0);
+  if (dormant != dormant_.end()) dormant_.erase(dormant);
+  live.label = create.label;
+  live.ttl_ms = create.ttl_ms;
+  live.deadline = deadline_after(create.ttl_ms);
+  watch(live.jail->guest.get(), EPOLLIN);
+  guests_[live.jail->guest.get()] = create.id;
+  pids_[live.jail->pid] = create.id;
+  clients_.send(client, clients_.reply(Message::created, number).take(),
+                std::move(live.jail->control));
+  save(create.id, live);
+  live_.emplace(create.id, std::move(live));
+}
+
+void Keeper::attach(int client, std::uint32_t number, Reader& in) {
+  Live& live = get(in.bytes());
+  int ends[2];
+  check(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), "socketpair");
+  os::Fd server{ends[0]};
+  os::Fd guest{ends[1]};
+  const int fd = guest.get();
+  if (os::send_packet(live.jail->guest.get(), "s", &fd, 1) != 1) {
+    throw SystemError{errno, "reach the guest"};
+  }
+  clients_.send(client, clients_.reply(Message::created, number).take(), std::move(server));
+}
+
+void Keeper::label(int client, std::uint32_t number, Reader& in) {
+  Label label;
+  if (!Label::decode(in, label)) throw Error{Code::invalid, "malformed label"};
+  Live& live = get(label.id);
+  live.ttl_ms = label.ttl_ms;
+  live.deadline = deadline_after(label.ttl_ms);
+  if (number != 0) clients_.done({client, number});
+  if (!label.relabel) return;
+  live.label = label.label;
+  save(label.id, live);
+}
+
+void Keeper::destroy(int client, std::uint32_t number, Reader& in) {
+  const std::string id = in.bytes();
+  if (!in.done()) throw Error{Code::invalid, "malformed destroy"};
+  if (const auto found = live_.find(id); found != live_.end()) {
+    found->second.waiters.push_back({client, number});
+    end(found->second, false);
+  } else {
+    if (dormant_.erase(id) > 0) forget_files(id);
+    clients_.done({client, number});
+  }
+}
+
+void Keeper::list(int client, std::uint32_t number) {
+  const Clock::time_point now = Clock::now();
+  const auto left = [now](Clock::time_point deadline) -> std::uint64_t {
+    if (deadline == Clock::time_point::max()) return 0;
+    return static_cast<std::uint64_t>(std::max<std::int64_t>(
+        1, std::chrono::duration_cast<milliseconds>(deadline - now).count()));
+  };
+  const auto tell = [&](const Item& item) {
+    Writer out = clients_.reply(Message::item, number);
+    item.encode(out);
+    clients_.send(client, out.take());
+  };
+  for (const auto& [id, live] : live_) {
+    if (!live.dying) tell({id, live.jail->environment, 1, left(live.deadline), live.label});
+  }
+  for (const auto& [id, dormant] : dormant_) {
+    tell({id, dormant.record.environment, 0, left(dormant.deadline), dormant.record.label});
+  }
+  clients_.done({client, number});
+}
+
+Live& Keeper::get(const std::string& id) {
+  const auto found = live_.find(id);
+  if (found == live_.end() || found->second.dying) {
+    throw Error{Code::not_found, "sandbox " + id};
+  }
+  return found->second;
+}
+
+}  // namespace tb::jail
