@@ -60,6 +60,8 @@ int dispatch(int argc, char** argv) {
   keeper->add_option("--server-uid", keeper_options.server_uid);
   keeper->add_option("--ready-fd", keeper_options.ready_fd);
   keeper->add_option("--grace", grace);
+  std::string environment;
+  keeper->add_option("--environment", environment);
 
   CLI11_PARSE(app, argc, argv);
 
@@ -69,6 +71,7 @@ int dispatch(int argc, char** argv) {
   }
   if (*keeper) {
     keeper_options.grace = std::chrono::seconds{grace};
+    if (!environment.empty()) keeper_options.environments.push_back(environment);
     keeper_options.allow_faults = std::getenv("THREADBOX_FAULTS") != nullptr;
     return tb::jail::run_keeper(keeper_options);
   }

@@ -50,6 +50,7 @@ bool prepare(const Config& config) {
   launch.state_dir = config.state_dir;
   launch.server_uid = uid;
   launch.grace_seconds = static_cast<unsigned>(config.keeper_grace.count());
+  launch.environment = config.environment;
   return native::ensure_keeper(launch);
 }
 

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 namespace tb::jail {
 
@@ -13,7 +14,9 @@ struct KeeperOptions {
   unsigned server_uid = 0;          // who may connect, beside root
   int ready_fd = -1;                // told "ok" or why not, then closed
   std::chrono::seconds grace{600};  // without any server for so long, it ends
-  bool allow_faults = false;        // tests may ask for failing system calls
+  // Which roots a server may ask for: one that was taken over must not choose any directory.
+  std::vector<std::string> environments = {"host"};
+  bool allow_faults = false;  // tests may ask for failing system calls
 };
 
 // Runs until it is told to stop. Returns the exit code.

@@ -2,6 +2,7 @@
 // What the keeper does when it is asked: one function a message of jail/wire.h.
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "jail/keeper_loop.h"
@@ -48,6 +49,11 @@ void Keeper::create(int client, std::uint32_t number, Reader& in) {
   Create create;
   if (!Create::decode(in, create)) throw Error{Code::invalid, "malformed create"};
   if (stopping_) throw Error{Code::unavailable, "the keeper is stopping"};
+  const auto& allowed = options_.environments;
+  if (std::find(allowed.begin(), allowed.end(), create.environment) == allowed.end()) {
+    throw Error{Code::invalid, "this keeper was not started for the environment " +
+                                   create.environment + ": run `threadbox stop` first"};
+  }
   if (live_.contains(create.id)) throw Error{Code::conflict, "sandbox " + create.id + " exists"};
   std::optional<std::uint32_t> slot;
   const auto dormant = dormant_.find(create.id);

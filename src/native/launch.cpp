@@ -33,11 +33,12 @@ bool answers(const std::string& state_dir) {
 // In a session of its own: the terminal's Ctrl-C is for the server.
 void spawn_keeper(const KeeperLaunch& launch, const os::Fd& ready) {
   const std::string log = launch.state_dir + "/keeper.log";
-  const std::vector<std::string> words = {"threadbox",    "keeper",
-                                          "--state-dir",  launch.state_dir,
-                                          "--server-uid", std::to_string(launch.server_uid),
-                                          "--grace",      std::to_string(launch.grace_seconds),
-                                          "--ready-fd",   std::to_string(kReadyFd)};
+  const std::vector<std::string> words = {"threadbox",     "keeper",
+                                          "--state-dir",   launch.state_dir,
+                                          "--server-uid",  std::to_string(launch.server_uid),
+                                          "--grace",       std::to_string(launch.grace_seconds),
+                                          "--environment", launch.environment,
+                                          "--ready-fd",    std::to_string(kReadyFd)};
   std::vector<char*> argv;
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);

@@ -10,6 +10,7 @@ struct KeeperLaunch {
   std::string state_dir;
   unsigned server_uid = 0;
   unsigned grace_seconds = 600;
+  std::string environment = "host";
 };
 
 // Returns once a keeper answers; throws Error with its own words when it could not start.

@@ -16,6 +16,7 @@ namespace tb::native {
 namespace {
 
 constexpr std::size_t kKeptProcesses = 64;  // finished ones whose output can still be read
+constexpr unsigned kMaxLogged = 1024;       // exits, before the log is written anew
 constexpr std::size_t kInlineMessage = 48 << 10;
 
 std::vector<std::string> environment_of(const sandbox::Command& command) {
@@ -178,10 +179,25 @@ void NativeSandbox::log_exit(const guest::Exited& exited) {
   exited.encode(record);
   Writer out;
   out.bytes(record.view());
+  recent_exits_.push_back(out.view());
+  if (recent_exits_.size() > kKeptProcesses) recent_exits_.pop_front();
   const std::string path = settings_.output_dir + "/exits";
+  if (++logged_ > kMaxLogged) return rewrite_log(path);
   os::Fd file{::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600)};
   // A full disk costs the memory of it after a restart, not the answer.
   if (file) (void)!::write(file.get(), out.view().data(), out.view().size());
+}
+
+// A log that only grows would fill the disk one command at a time.
+void NativeSandbox::rewrite_log(const std::string& path) {
+  std::string all;
+  for (const std::string& record : recent_exits_) all += record;
+  logged_ = static_cast<unsigned>(recent_exits_.size());
+  try {
+    os::replace_file(path, all, 0600);
+  } catch (const Error&) {
+    // As above.
+  }
 }
 
 void NativeSandbox::restore_exits() {

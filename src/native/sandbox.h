@@ -52,6 +52,7 @@ class NativeSandbox : public sandbox::Sandbox, public std::enable_shared_from_th
   std::shared_ptr<NativeProcess> make_process(std::uint32_t id);
   void log_exit(const guest::Exited& exited);
   void load_earlier();
+  void rewrite_log(const std::string& path);
   void restore_exits();
   void forget_old();
 
@@ -67,6 +68,8 @@ class NativeSandbox : public sandbox::Sandbox, public std::enable_shared_from_th
   std::optional<guest::Failure> failure_;
   std::uint32_t next_ = 1;
   bool dir_made_ = false;
+  std::deque<std::string> recent_exits_;  // as they stand in the log
+  unsigned logged_ = 0;
   std::map<std::uint32_t, std::shared_ptr<NativeProcess>> processes_;
 };
 
