@@ -201,32 +201,53 @@ class Bench {
     for (const std::string& id : ids) co_await provider_.destroy(id);
   }
 
-  // Everything but the page cache: processes, page tables, kernel objects.
-  static double used_kib() {
+  // What the kernel holds for everybody: objects, stacks, page tables, per-CPU data. Other
+  // programs' own memory is not in it, so that a busy machine disturbs little.
+  static double kernel_kib() {
     std::ifstream file{"/proc/meminfo"};
-    double total = 0, free = 0, buffers = 0, cached = 0, shmem = 0;
-    std::string key, unit;
+    double sum = 0;
+    std::string key, rest;
     double value = 0;
     while (file >> key >> value) {
-      std::getline(file, unit);
-      if (key == "MemTotal:") total = value;
-      if (key == "MemFree:") free = value;
-      if (key == "Buffers:") buffers = value;
-      if (key == "Cached:") cached = value;
-      if (key == "Shmem:") shmem = value;
+      std::getline(file, rest);
+      for (const char* counted : {"Slab:", "KernelStack:", "PageTables:", "Percpu:"}) {
+        if (key == counted) sum += value;
+      }
     }
-    return total - free - buffers - cached + shmem;
+    return sum;
+  }
+
+  // The share that a process has of what it maps.
+  static double pss_kib(const std::string& pid) {
+    std::ifstream file{"/proc/" + pid + "/smaps_rollup"};
+    std::string key, rest;
+    while (file >> key) {
+      double value = 0;
+      if (key == "Pss:" && file >> value) return value;
+      std::getline(file, rest);
+    }
+    return 0;
+  }
+
+  // The keeper, its sandboxes, and this process.
+  static double processes_kib(std::uint32_t keeper) {
+    const std::string pid = std::to_string(keeper);
+    std::ifstream children{"/proc/" + pid + "/task/" + pid + "/children"};
+    double sum = pss_kib(pid) + pss_kib("self");
+    for (std::string child; children >> child;) sum += pss_kib(child);
+    return sum;
   }
 
   awaitable<void> memory_rows() {
     progress("memory of " + std::to_string(options_.sandboxes) + " idle sandboxes");
     std::vector<std::shared_ptr<sandbox::Sandbox>> all;
-    const double before = used_kib();
+    const jail::Welcome welcome = co_await provider_.hello();
+    const double before = kernel_kib() + processes_kib(welcome.pid);
     for (unsigned i = 0; i < options_.sandboxes; ++i) {
       auto sandbox = co_await make();
       all.push_back(std::move(sandbox));
     }
-    const double after = used_kib();
+    const double after = kernel_kib() + processes_kib(welcome.pid);
     table_.add_figure("memory of an idle sandbox, of " + std::to_string(all.size()),
                       (after - before) / static_cast<double>(all.size()) / 1024, "MiB");
     unsigned answered = 0;

@@ -42,10 +42,12 @@ class Program {
     api::add_seed_routes(router_, service_);
     api::add_health_routes(router_, service_);
     api::add_process_routes(router_, service_);
-    provider_.on_lost([this] {
+    provider_.on_lost([this](bool in_order) {
       if (stopping_) return;
-      log(LogLevel::error, "keeper_lost");
-      code_ = 1;  // a supervisor starts us again, and we start a new keeper
+      if (!in_order) {
+        log(LogLevel::error, "keeper_lost");
+        code_ = 1;  // a supervisor starts us again, and we start a new keeper
+      }
       request_stop();
     });
   }

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -12,7 +13,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "guest/launch.h"
+#include "guest/minder.h"
 #include "os/fdpass.h"
 
 namespace tb::guest {
@@ -77,6 +78,7 @@ struct Commands::Command {
   std::uint32_t id = 0;
   int pid = -1;
   int cgroup = -1;
+  Minder minder;    // without cgroups
   int output = -1;  // read ends, kept so that no byte is lost when the server dies
   int error = -1;
   std::uint64_t began_us = 0;
@@ -91,6 +93,7 @@ struct Commands::Command {
   bool output_released = false;
 
   ~Command() {
+    close_fd(minder.reports);
     close_fd(output);
     close_fd(error);
   }
@@ -98,8 +101,9 @@ struct Commands::Command {
 
 Commands::~Commands() = default;
 
-Commands::Commands(const Config& config)
+Commands::Commands(const Config& config, int epoll)
     : config_(config),
+      epoll_(epoll),
       cgroups_(config.command_cgroups != 0),
       counters_(config.counters),
       last_counts_(counters_.read()) {
@@ -146,7 +150,7 @@ const char* Commands::prepare(Command& command, const Start& start) {
     launch.error = err[1];
     launch.script = script;
     launch.cgroup = command.cgroup >= 0 ? cgroups_.dir_fd(command.cgroup) : -1;
-    const Launched launched = guest::launch(launch);
+    const Launched launched = run(command, launch);
     command.pid = launched.pid;
     errno = launched.number;
     failed = launched.step;
@@ -155,6 +159,30 @@ const char* Commands::prepare(Command& command, const Start& start) {
   for (int fd : {out[1], err[1], input, script}) close_fd(fd);
   errno = why;
   return failed;
+}
+
+Launched Commands::run(Command& command, const Launch& launch) {
+  if (cgroups_.there()) return guest::launch(launch);
+  Launched launched;
+  command.minder = launch_minded(launch, launched);
+  if (launched.step) return launched;
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = command.minder.reports;
+  ::epoll_ctl(epoll_, EPOLL_CTL_ADD, command.minder.reports, &event);
+  return launched;
+}
+
+void Commands::on_report(int fd) {
+  for (const auto& command : commands_) {
+    if (command->minder.reports != fd) continue;
+    MinderReport report;
+    // A minder that says nothing was ended by the command itself: so is the command, then.
+    if (!read_report(fd, report)) report.status = SIGKILL;
+    close_fd(command->minder.reports);
+    if (!command->exit) ended(*command, report.status, report.cpu_us, report.peak_bytes);
+    return;
+  }
 }
 
 void Commands::start(Start start) {
@@ -177,8 +205,8 @@ void Commands::end(Command& command, Cause cause) {
   if (!command.exit) command.ended_by = cause;
   if (command.cgroup >= 0) {
     cgroups_.kill(command.cgroup);
-  } else if (command.pid > 0 && !command.exit) {
-    ::kill(-command.pid, SIGKILL);
+  } else if (command.minder.pid > 0) {
+    signal_below(command.minder.pid, SIGKILL);
   }
 }
 
@@ -188,9 +216,11 @@ void Commands::signal(const Signal& signal) {
   if (signal.number == SIGKILL && signal.tree) return end(*command, Cause::killed);
   if (signal.tree && command->cgroup >= 0) {
     cgroups_.signal_all(command->cgroup, signal.number);
+  } else if (signal.tree) {
+    signal_below(command->minder.pid, signal.number);
   } else if (!command->exit) {
     if (signal.number == SIGKILL) command->ended_by = Cause::killed;
-    ::kill(signal.tree ? -command->pid : command->pid, signal.number);
+    ::kill(command->pid, signal.number);
   }
 }
 

@@ -6,13 +6,14 @@
 #include <optional>
 
 #include "guest/cgroups.h"
+#include "guest/launch.h"
 #include "guest/wire.h"
 
 namespace tb::guest {
 
 class Commands {
  public:
-  explicit Commands(const Config& config);
+  Commands(const Config& config, int epoll);
   ~Commands();
 
   void start(Start start);
@@ -20,6 +21,8 @@ class Commands {
   void release(const Release& release);
   // After SIGCHLD: collects every process that ended, our commands and orphans alike.
   void reap();
+  // A descriptor that start() put into epoll is ready.
+  void on_report(int fd);
   // Ends what has run too long. Milliseconds until the next deadline, or -1.
   int enforce_deadlines();
 
@@ -32,6 +35,7 @@ class Commands {
   struct Command;
   Command* find(std::uint32_t id);
   const char* prepare(Command& command, const Start& start);
+  Launched run(Command& command, const Launch& launch);
   void ended(Command& command, int status, std::uint64_t cpu_us, std::uint64_t peak_bytes);
   void judge(Command& command, int status);
   void end(Command& command, Cause cause);
@@ -39,6 +43,7 @@ class Commands {
   void forget_released();
 
   const Config& config_;
+  int epoll_;
   CommandCgroups cgroups_;
   Counters counters_;
   Counters::Values last_counts_;

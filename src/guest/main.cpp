@@ -79,7 +79,7 @@ class Guest {
   explicit Guest(const Config& config)
       : epoll_(::epoll_create1(EPOLL_CLOEXEC)),
         children_(watch_children(epoll_)),
-        commands_(config) {
+        commands_(config, epoll_) {
     if (watch(epoll_, kControlFd, EPOLLIN) != 0 || watch(epoll_, kKeeperFd, EPOLLIN) != 0) {
       fail("watch the sockets");
     }
@@ -107,6 +107,8 @@ class Guest {
       from_keeper();
     } else if (fd == control_) {
       from_server();
+    } else {
+      commands_.on_report(fd);
     }
   }
 

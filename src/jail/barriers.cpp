@@ -64,7 +64,8 @@ Barrier kill_row(const CgroupTree& tree) {
   if (tree.unified()) {
     return {"cgroup.kill", kPresent, "a cgroup for each command: all it started dies with it", ""};
   }
-  return {"cgroup.kill", kDegraded, "no unified cgroup tree: only a command's session is ended",
+  return {"cgroup.kill", kDegraded,
+          "no cgroups: what a command started is found by walking the process tree",
           "mount the cgroup2 tree, or run as root"};
 }
 

@@ -51,9 +51,15 @@ void Clients::tell_gone(const std::string& id, bool files_kept) {
   Writer out = reply(Message::gone, 0);
   out.bytes(id);
   out.u8(files_kept ? 1 : 0);
-  std::vector<int> all;
+  send_to_all(out.view());
+}
+
+void Clients::tell_stopping() { send_to_all(reply(Message::stopping, 0).view()); }
+
+void Clients::send_to_all(const std::string& packet) {
+  std::vector<int> all;  // sending may drop one
   for (const auto& [fd, client] : clients_) all.push_back(fd);
-  for (const int fd : all) send(fd, out.view());
+  for (const int fd : all) send(fd, packet);
 }
 
 void Clients::send(int client, std::string packet, os::Fd passed) {

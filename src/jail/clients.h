@@ -33,6 +33,7 @@ class Clients {
   void done(const Waiter& waiter);
   void fail(const Waiter& waiter, Code code, const std::string& text);
   void tell_gone(const std::string& id, bool files_kept);
+  void tell_stopping();
   void flush(int client);
   void flush_all();
 
@@ -46,6 +47,7 @@ class Clients {
     std::deque<Waiting> queue;
   };
   void flush(Client& client);
+  void send_to_all(const std::string& packet);
 
   const os::Fd& epoll_;
   std::map<int, Client> clients_;

@@ -27,8 +27,9 @@ enum class Message : std::uint8_t {
   created = 65,  // passes the socket to the sandbox's PID 1; also answers attach
   done = 66,     // label, destroy, end of a list
   failed = 67,
-  item = 68,  // one of a list
-  gone = 69,  // told to everybody, number 0: a sandbox ended without being asked to
+  item = 68,      // one of a list
+  stopping = 70,  // told to everybody, number 0: the keeper was asked to end
+  gone = 69,      // told to everybody, number 0: a sandbox ended without being asked to
 };
 
 struct Limits {

@@ -49,7 +49,7 @@ void KeeperClient::fail_all(const std::string& why) {
     answer->arrived->notify_all();
   }
   waiting_.clear();
-  if (lost_) lost_();
+  if (lost_) lost_(stopping_);
 }
 
 awaitable<void> KeeperClient::read_loop() {
@@ -79,6 +79,7 @@ void KeeperClient::receive(std::string_view packet, os::Fd fd) {
     if (gone_) gone_(id, in.u8() != 0);
     return;
   }
+  if (type == jail::Message::stopping) stopping_ = true;
   const auto found = waiting_.find(number);
   if (found == waiting_.end()) return;
   std::shared_ptr<Answer> answer = found->second;

@@ -35,7 +35,8 @@ class KeeperClient {
 
   // Sandboxes that ended by themselves; and the end of the keeper itself.
   void on_gone(sandbox::OnGone callback) { gone_ = std::move(callback); }
-  void on_lost(std::function<void()> callback) { lost_ = std::move(callback); }
+  // `in_order`: it was asked to stop.
+  void on_lost(std::function<void(bool in_order)> callback) { lost_ = std::move(callback); }
   // Cancels the reading and waits for its end.
   awaitable<void> close();
 
@@ -60,8 +61,9 @@ class KeeperClient {
   std::uint32_t next_ = 1;
   std::map<std::uint32_t, std::shared_ptr<Answer>> waiting_;
   sandbox::OnGone gone_;
-  std::function<void()> lost_;
+  std::function<void(bool)> lost_;
   bool broken_ = false;
+  bool stopping_ = false;
   TaskGroup tasks_;
 };
 

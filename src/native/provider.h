@@ -22,7 +22,9 @@ class NativeProvider : public sandbox::Provider {
   KeeperClient& keeper() { return keeper_; }
   // Tests of the set-up: the n-th system call of the next creation fails.
   void fail_next_create_at(unsigned n) { fail_at_ = n; }
-  void on_lost(std::function<void()> callback) { keeper_.on_lost(std::move(callback)); }
+  void on_lost(std::function<void(bool in_order)> callback) {
+    keeper_.on_lost(std::move(callback));
+  }
   awaitable<void> close() { return keeper_.close(); }
 
   awaitable<std::shared_ptr<sandbox::Sandbox>> create(sandbox::SandboxSpec spec) override;

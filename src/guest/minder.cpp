@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "guest/minder.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+namespace tb::guest {
+namespace {
+
+constexpr int kReportFd = 3;
+constexpr int kRounds = 200;  // a tree that forks while it is ended is ended again
+
+std::uint64_t micros(const timeval& time) {
+  return static_cast<std::uint64_t>(time.tv_sec) * 1000000 +
+         static_cast<std::uint64_t>(time.tv_usec);
+}
+
+// Collects orphans and tells of the leader's end; goes when it has nobody left to mind.
+[[noreturn]] void mind(const Launch& launch, int reports) {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+  const Launched launched = guest::launch(launch);
+  // The step is a literal of this program: the same address in the guest.
+  if (::write(reports, &launched, sizeof launched) != sizeof launched) ::_exit(1);
+  if (launched.step) ::_exit(1);
+  // Nothing else of the guest: least of all the writing ends of the command's pipes.
+  ::dup2(reports, kReportFd);
+  ::syscall(SYS_close_range, kReportFd + 1, ~0u, 0);
+  for (;;) {
+    int status = 0;
+    rusage usage{};
+    const pid_t pid = ::wait4(-1, &status, 0, &usage);
+    if (pid < 0 && errno == EINTR) continue;
+    if (pid < 0) ::_exit(0);
+    if (pid != launched.pid) continue;
+    const MinderReport report{status, micros(usage.ru_utime) + micros(usage.ru_stime),
+                              static_cast<std::uint64_t>(usage.ru_maxrss) * 1024};
+    (void)!::write(kReportFd, &report, sizeof report);
+    ::close(kReportFd);
+  }
+}
+
+struct Entry {
+  int pid;
+  int parent;
+};
+
+// pid (name) state ppid …; the name may contain anything, so from its last parenthesis.
+int parent_of(const char* pid) {
+  char path[300];
+  std::snprintf(path, sizeof path, "/proc/%s/stat", pid);
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  char text[512];
+  const ssize_t n = ::read(fd, text, sizeof text - 1);
+  ::close(fd);
+  if (n <= 0) return 0;
+  text[n] = '\0';
+  const char* after = std::strrchr(text, ')');
+  int parent = 0;
+  if (after && after + 4 < text + n) std::from_chars(after + 4, text + n, parent);
+  return parent;
+}
+
+std::vector<int> below(int top) {
+  std::vector<Entry> all;
+  DIR* proc = ::opendir("/proc");
+  if (!proc) return {};
+  while (const dirent* entry = ::readdir(proc)) {
+    int pid = 0;
+    const char* name = entry->d_name;
+    std::from_chars(name, name + std::strlen(name), pid);
+    if (pid > 1) all.push_back({pid, parent_of(name)});
+  }
+  ::closedir(proc);
+  std::vector<int> found{top};
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    for (const Entry& entry : all) {
+      const bool known = std::find(found.begin(), found.end(), entry.pid) != found.end();
+      if (entry.parent == found[i] && !known) found.push_back(entry.pid);
+    }
+  }
+  found.erase(found.begin());
+  return found;
+}
+
+}  // namespace
+
+Minder launch_minded(const Launch& launch, Launched& launched) {
+  Minder minder;
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    launched = {-1, "make pipes", errno};
+    return minder;
+  }
+  minder.pid = ::fork();
+  if (minder.pid == 0) mind(launch, ends[1]);
+  const int why = errno;
+  ::close(ends[1]);
+  minder.reports = ends[0];
+  if (minder.pid < 0) {
+    launched = {-1, "fork", why};
+  } else if (::read(minder.reports, &launched, sizeof launched) != sizeof launched) {
+    launched = {-1, "start a minder", EAGAIN};  // ended at once: no room for a process
+  }
+  if (launched.step) ::close(minder.reports);
+  return minder;
+}
+
+bool read_report(int reports, MinderReport& report) {
+  return ::read(reports, &report, sizeof report) == sizeof report;
+}
+
+void signal_below(int minder, int number) {
+  if (number != SIGKILL) {
+    for (const int pid : below(minder)) ::kill(pid, number);
+    return;
+  }
+  for (int round = 0; round < kRounds; ++round) {
+    const std::vector<int> all = below(minder);
+    if (all.empty()) return;
+    for (const int pid : all) ::kill(pid, SIGSTOP);  // so that none forks while others are ended
+    for (const int pid : all) ::kill(pid, SIGKILL);
+  }
+}
+
+}  // namespace tb::guest

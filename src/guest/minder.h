@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where there are no cgroups (rootless), a process of our own between PID 1 and a command: all that
+// the command started stays below it in the tree, however often it forked, so that it can be found
+// and ended.
+#pragma once
+
+#include <cstdint>
+
+#include "guest/launch.h"
+
+namespace tb::guest {
+
+struct Minder {
+  int pid = -1;
+  int reports = -1;  // readable when the command has ended
+};
+
+struct MinderReport {
+  int status = 0;
+  std::uint64_t cpu_us = 0;
+  std::uint64_t peak_bytes = 0;
+};
+
+// Like launch(), below a minder. `launched.pid` is the command's own.
+Minder launch_minded(const Launch& launch, Launched& launched);
+
+// False: nothing to read yet, or the minder died without a word.
+bool read_report(int reports, MinderReport& report);
+
+// Sends a signal to everything below the minder; SIGKILL until nothing is left.
+void signal_below(int minder, int number);
+
+}  // namespace tb::guest
