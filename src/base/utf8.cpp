@@ -7,26 +7,29 @@
 namespace tb {
 namespace {
 
-// The length of the valid sequence that begins here, or 0. No overlong forms, no surrogates.
-std::size_t sequence(std::string_view text) {
+struct Sequence {
+  std::size_t length;  // of the character, or of the part of one that is cut off
+  bool valid;
+};
+
+// What begins here: no overlong forms, no surrogates. Of a character that is cut off, as much as
+// could have been one belongs together, as Unicode recommends and Python does.
+Sequence sequence(std::string_view text) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const auto follows = [&](std::size_t i) { return i < text.size() && (at(i) & 0xc0) == 0x80; };
   const unsigned char first = at(0);
-  if (first < 0x80) return 1;
-  if (first >= 0xc2 && first <= 0xdf) return follows(1) ? 2 : 0;
-  if (first >= 0xe0 && first <= 0xef) {
-    if (!follows(1) || !follows(2)) return 0;
-    if (first == 0xe0 && at(1) < 0xa0) return 0;
-    if (first == 0xed && at(1) > 0x9f) return 0;
-    return 3;
+  if (first < 0x80) return {1, true};
+  const std::size_t wanted = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4) return {1, false};
+  for (std::size_t i = 1; i < wanted; ++i) {
+    unsigned char least = 0x80;
+    unsigned char most = 0xbf;
+    if (i == 1 && first == 0xe0) least = 0xa0;
+    if (i == 1 && first == 0xed) most = 0x9f;
+    if (i == 1 && first == 0xf0) least = 0x90;
+    if (i == 1 && first == 0xf4) most = 0x8f;
+    if (i >= text.size() || at(i) < least || at(i) > most) return {i, false};
   }
-  if (first >= 0xf0 && first <= 0xf4) {
-    if (!follows(1) || !follows(2) || !follows(3)) return 0;
-    if (first == 0xf0 && at(1) < 0x90) return 0;
-    if (first == 0xf4 && at(1) > 0x8f) return 0;
-    return 4;
-  }
-  return 0;
+  return {wanted, true};
 }
 
 // Where the first invalid byte is; the size when there is none.
@@ -40,9 +43,9 @@ std::size_t valid_prefix(std::string_view text) {
       i += 8;
     }
     if (i >= text.size()) break;
-    const std::size_t n = sequence(text.substr(i));
-    if (n == 0) return i;
-    i += n;
+    const Sequence next = sequence(text.substr(i));
+    if (!next.valid) return i;
+    i += next.length;
   }
   return i;
 }
@@ -62,7 +65,7 @@ std::string to_utf8(std::string bytes) {
     rest.remove_prefix(good);
     if (rest.empty()) break;
     text += "\xef\xbf\xbd";
-    rest.remove_prefix(1);
+    rest.remove_prefix(sequence(rest).length);
     good = valid_prefix(rest);
   }
   return text;

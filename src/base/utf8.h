@@ -7,7 +7,8 @@
 
 namespace tb {
 
-// Each byte that is no part of valid UTF-8 becomes U+FFFD; valid text comes back as it was.
+// What is no valid UTF-8 becomes U+FFFD, one for each character that is cut off; valid text comes
+// back as it was.
 std::string to_utf8(std::string bytes);
 bool is_utf8(std::string_view text);
 

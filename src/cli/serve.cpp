@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 
 #include <boost/asio/signal_set.hpp>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 
 #include "api/router.h"
 #include "api/service.h"
@@ -112,6 +115,18 @@ class Program {
   int code_ = 0;
 };
 
+// Two servers would take each other's sandboxes over.
+os::Fd lock_state(const std::string& state_dir) {
+  std::filesystem::create_directories(state_dir);
+  const std::string path = state_dir + "/server.lock";
+  os::Fd lock{check(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600), "open " + path)};
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    throw Error{Code::conflict, "a server for " + state_dir +
+                                    " is already running: set STATE_DIR to another directory"};
+  }
+  return lock;
+}
+
 void raise_file_limit() {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
@@ -124,6 +139,7 @@ void raise_file_limit() {
 int serve(const Config& config) {
   set_log(config.log_level, config.log_json);
   raise_file_limit();
+  const os::Fd lock = lock_state(config.state_dir);
   const int listener = http::bind_listener(config.host, config.port);
   prepare(config);
   drop_privileges(server_uid());

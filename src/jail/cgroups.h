@@ -32,6 +32,9 @@ class CgroupTree {
   // Makes it and switches the controllers on; what can't be had is left out, and `missing` says
   // what. Sandboxes of an earlier keeper that died are ended and removed: `leftover` counts them.
   CgroupTree(CgroupHost host, std::string tag);
+  ~CgroupTree() { remove(); }
+  CgroupTree(const CgroupTree&) = delete;
+  CgroupTree& operator=(const CgroupTree&) = delete;
 
   const std::vector<std::string>& missing() const { return missing_; }
   unsigned leftover() const { return leftover_; }

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "jail/wire.h"
 #include "os/btrfs.h"
 #include "os/fault.h"
 
@@ -66,17 +67,24 @@ void give_tree(const std::string& path, std::uint32_t from, std::uint32_t to) {
 
 Disk::Disk(const std::string& dir, bool privileged) {
   fs::create_directories(dir);
+  const bool has_pool = fs::exists(dir + "/pool.img");
+  const std::string plain = dir + "/trees";
+  if (has_pool && !privileged) throw Error{Code::unavailable, "the pool in " + dir + " needs root"};
   if (!privileged) {
     why_plain_ = "a pool with quotas needs root";
+  } else if (!has_pool && fs::exists(plain) && !fs::is_empty(plain)) {
+    why_plain_ = "it began without a pool, and " + plain + " still holds files";
   } else {
     try {
       open_pool(dir);
-    } catch (const std::exception& error) {
+    } catch (const Error& error) {
+      if (has_pool)
+        throw Error{error.code(), "the pool can't be opened: " + std::string{error.what()}};
       why_plain_ = error.what();
     }
   }
   if (kind_ == Kind::btrfs) return;
-  root_path_ = dir + "/trees";
+  root_path_ = plain;
   fs::create_directories(root_path_);
   root_ = os::Fd{
       check(::open(root_path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), "open " + root_path_)};
@@ -160,10 +168,16 @@ void Disk::remove_tree(const std::string& id) {
   stale_groups_.push_back(group);
 }
 
+void Disk::set_aside(const std::string& id) {
+  const std::string name = id + ".damaged";
+  (void)!::renameat(root_.get(), id.c_str(), root_.get(), name.c_str());
+}
+
 std::vector<std::string> Disk::list() const {
   std::vector<std::string> ids;
   for (const auto& entry : fs::directory_iterator{root_path_}) {
-    ids.push_back(entry.path().filename());
+    std::string name = entry.path().filename();
+    if (valid_id(name)) ids.push_back(std::move(name));  // not what was set aside
   }
   return ids;
 }

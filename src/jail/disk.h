@@ -19,7 +19,8 @@ class Disk {
   // What limits bytes here: a btrfs pool in an image of its own, or nothing.
   enum class Kind { btrfs, plain };
 
-  // `dir` holds the image or the plain trees. `why_plain` tells why there is no limit.
+  // `dir` holds the image or the plain trees. `why_plain` tells why there is no limit. Throws when
+  // there is a pool that can't be opened: going on without it would lose what is in it.
   Disk(const std::string& dir, bool privileged);
   Disk(const Disk&) = delete;
   Disk& operator=(const Disk&) = delete;
@@ -35,6 +36,8 @@ class Disk {
   };
   Tree open_tree(const std::string& id, Bytes limit, std::uint32_t guest, std::uint32_t tenant);
   void remove_tree(const std::string& id);
+  // Keeps it under another name, for somebody to look at.
+  void set_aside(const std::string& id);
   std::vector<std::string> list() const;
 
   // Keeps room ahead of what is written, as long as the host's disk has some; call it often.

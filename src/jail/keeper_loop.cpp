@@ -61,6 +61,7 @@ int Keeper::run() {
 void Keeper::load_records() {
   unsigned strays = 0;
   std::map<std::string, Record> known = records_.load();
+  for (const std::string& id : records_.damaged()) workshop_.disk->set_aside(id);
   for (const std::string& id : workshop_.disk->list()) {
     if (known.contains(id)) continue;
     workshop_.disk->remove_tree(id);
@@ -81,11 +82,12 @@ void Keeper::load_records() {
 
 void Keeper::describe_cleaning(unsigned strays) {
   const unsigned groups = workshop_.cgroups->leftover();
-  if (groups + strays + records_.damaged() == 0) return;
+  if (groups + strays + records_.damaged().size() == 0) return;
   cleaned_ = "an earlier keeper ended without cleaning up: removed " + std::to_string(groups) +
              " cgroups and " + std::to_string(strays) + " trees without an owner";
-  if (records_.damaged() > 0) {
-    cleaned_ += ", set aside " + std::to_string(records_.damaged()) + " damaged records";
+  if (!records_.damaged().empty()) {
+    cleaned_ += ", set aside " + std::to_string(records_.damaged().size()) +
+                " damaged records with their files";
   }
   say(cleaned_);
 }

@@ -45,11 +45,12 @@ std::map<std::string, Record> Records::load() {
     const std::string name = entry.path().filename();
     if (!valid_id(name)) continue;  // temporary and set-aside files
     Record record;
-    if (decode(os::read_file(entry.path()), record)) {
+    std::error_code ignored;
+    if (entry.is_regular_file(ignored) && decode(os::read_file(entry.path()), record)) {
       records.emplace(name, std::move(record));
     } else {
-      ++damaged_;
-      fs::rename(entry.path(), entry.path().string() + ".damaged");
+      damaged_.push_back(name);
+      fs::rename(entry.path(), entry.path().string() + ".damaged", ignored);
     }
   }
   return records;

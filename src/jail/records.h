@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "jail/wire.h"
 
@@ -21,15 +22,15 @@ struct Record {
 class Records {
  public:
   explicit Records(std::string dir);
-  // All that can be read; a damaged one is set aside under another name and counted.
+  // All that can be read; a damaged one is set aside under another name and told by damaged().
   std::map<std::string, Record> load();
-  unsigned damaged() const { return damaged_; }
+  const std::vector<std::string>& damaged() const { return damaged_; }
   void save(const std::string& id, const Record& record);
   void remove(const std::string& id);
 
  private:
   std::string dir_;
-  unsigned damaged_ = 0;
+  std::vector<std::string> damaged_;
 };
 
 }  // namespace tb::jail

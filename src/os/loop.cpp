@@ -7,6 +7,9 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include <filesystem>
+#include <utility>
+
 namespace tb::os::loop {
 namespace {
 
@@ -17,9 +20,31 @@ bool configure(const Fd& device, const Fd& file, std::uint32_t flags) {
   return ::ioctl(device.get(), LOOP_CONFIGURE, &config) == 0;
 }
 
+// The device that already shows this file: two of them would write over each other.
+Device find_attached(const Fd& file) {
+  struct stat wanted{};
+  check(::fstat(file.get(), &wanted), "stat an image");
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator{"/sys/block", ignored}) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with("loop")) continue;
+    const std::string path = "/dev/" + name;
+    Fd device{::open(path.c_str(), O_RDWR | O_CLOEXEC)};
+    loop_info64 info{};
+    // While we have it open it stays attached.
+    if (!device || ::ioctl(device.get(), LOOP_GET_STATUS64, &info) != 0) continue;
+    if (info.lo_inode == wanted.st_ino && info.lo_device == wanted.st_dev) {
+      return {std::move(device), path};
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Device attach(const Fd& file) {
+  // An earlier keeper's mount may live on for a moment: then its device is the one to use.
+  if (Device attached = find_attached(file); attached.fd) return attached;
   Fd control{check(::open("/dev/loop-control", O_RDWR | O_CLOEXEC), "open /dev/loop-control")};
   // Another process may take the free device first: try the next.
   for (int tries = 0; tries < 64; ++tries) {

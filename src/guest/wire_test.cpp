@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "guest/wire.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace tb::guest {
+namespace {
+
+template <class T>
+std::string encoded(const T& message) {
+  Writer out;
+  message.encode(out);
+  return out.take();
+}
+
+std::string encoded(const Failure& failure) {
+  Writer out;
+  failure.encode(out, Message::start_failed);
+  return out.take();
+}
+
+// Everything after the type byte, or all of it for a Config, which has none.
+template <class T>
+constexpr std::size_t kTypeBytes = std::is_same_v<T, Config> ? 0 : 1;
+
+template <class T>
+bool decode(std::string_view bytes, T& message) {
+  Reader in{bytes};
+  return T::decode(in, message);
+}
+
+template <class T>
+std::string fields(const T& message) {
+  return encoded(message).substr(kTypeBytes<T>);
+}
+
+// Round trip, every prefix, and one byte too many.
+template <class T>
+void expect_strict(const T& message, Message type) {
+  const std::string whole = encoded(message);
+  if (kTypeBytes<T> != 0) EXPECT_EQ(static_cast<Message>(whole[0]), type);
+  const std::string bytes = fields(message);
+  T back;
+  ASSERT_TRUE(decode(bytes, back));
+  EXPECT_EQ(encoded(back), whole);
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    T ignored;
+    EXPECT_FALSE(decode(std::string_view{bytes}.substr(0, size), ignored)) << size;
+  }
+  T ignored;
+  EXPECT_FALSE(decode(bytes + '\0', ignored));
+}
+
+const std::string kOdd{"a\0\n\xff", 4};
+
+Start full_start() {
+  Start start;
+  start.id = 0xfffffffe;
+  start.timeout_ms = 1ull << 40;
+  start.cwd = "/work space/" + kOdd;
+  start.argv = {"echo", "", kOdd};
+  start.env = {"A=b", "C="};
+  start.script = "echo hi\n";
+  start.input = std::string(1000, '\0');
+  return start;
+}
+
+Config full_config() {
+  Config config;
+  config.uid = 1000;
+  config.gid = 1001;
+  config.command_cgroups = 1;
+  config.disk_check = 1;
+  config.base_filter = kOdd;
+  config.value_filter = "v";
+  config.command_filter = "";
+  config.write_paths = {"/workspace", "/tmp"};
+  config.counters = {{kHitMemory, kCounterFd, "memory.events", "oom_kill", 1},
+                     {kHitPids, -1, "pids.events", "", 0}};
+  return config;
+}
+
+TEST(GuestWire, EveryMessageComesBackAndNothingElsePasses) {
+  expect_strict(full_start(), Message::start);
+  expect_strict(Signal{7, -15, 0}, Message::signal);
+  expect_strict(Release{7, Release::kExit | Release::kOutput}, Message::release);
+  expect_strict(Ready{kVersion, 12}, Message::ready);
+  expect_strict(Failure{7, 13, "mount /proc"}, Message::start_failed);
+  expect_strict(Started{7, 4711, 1ull << 50}, Message::started);
+  expect_strict(Exited{7, 1, 9, Cause::oom, kHitMemory | kHitDisk, 1, 2, 3}, Message::exited);
+  expect_strict(full_config(), Message{});
+}
+
+TEST(GuestWire, FieldsKeepTheirPlaces) {
+  Start start;
+  ASSERT_TRUE(decode(fields(full_start()), start));
+  EXPECT_EQ(start.id, 0xfffffffe);
+  EXPECT_EQ(start.timeout_ms, 1ull << 40);
+  EXPECT_EQ(start.argv, full_start().argv);
+  EXPECT_EQ(start.env, full_start().env);
+  EXPECT_EQ(start.input, full_start().input);
+  Config config;
+  ASSERT_TRUE(decode(fields(full_config()), config));
+  ASSERT_EQ(config.counters.size(), 2u);
+  EXPECT_EQ(config.counters[0].key, "oom_kill");
+  EXPECT_EQ(config.counters[1].dir_fd, -1);
+  Exited exited;
+  ASSERT_TRUE(decode(fields(Exited{7, 1, 9, Cause::oom, 5, 1, 2, 3}), exited));
+  EXPECT_EQ(exited.cause, Cause::oom);
+  EXPECT_EQ(exited.peak_bytes, 3u);
+}
+
+TEST(GuestWire, AStartWithoutAProgramIsRefused) {
+  Start nothing;
+  Start back;
+  EXPECT_FALSE(decode(fields(nothing), back));
+  nothing.argv = {""};
+  EXPECT_TRUE(decode(fields(nothing), back));
+  nothing.argv.clear();
+  nothing.script = "x";
+  EXPECT_TRUE(decode(fields(nothing), back));
+}
+
+TEST(GuestWire, AnUnknownCauseIsRefused) {
+  for (int cause = 0; cause < 256; ++cause) {
+    Exited exited;
+    exited.cause = static_cast<Cause>(cause);
+    Exited back;
+    EXPECT_EQ(decode(fields(exited), back), cause <= static_cast<int>(Cause::killed)) << cause;
+  }
+}
+
+TEST(GuestWire, AConfigOfAnotherVersionIsRefused) {
+  std::string bytes = fields(full_config());
+  bytes[0] = static_cast<char>(kVersion + 1);
+  Config back;
+  EXPECT_FALSE(decode(bytes, back));
+}
+
+TEST(GuestWire, ACountOfCountersThatLiesIsRefused) {
+  Config config;
+  std::string bytes = fields(config);
+  for (std::size_t i = 1; i <= 4; ++i) bytes[bytes.size() - i] = '\xff';
+  Config back;
+  EXPECT_FALSE(decode(bytes, back));
+  EXPECT_LE(back.counters.size(), 1u);
+}
+
+template <class T>
+void decode_noise(const T& message, std::mt19937& random) {
+  std::string bytes = fields(message);
+  for (int round = 0; round < 500; ++round) {
+    std::string noisy = bytes;
+    for (int i = 0; i < 3; ++i) noisy[random() % noisy.size()] = static_cast<char>(random());
+    if (random() % 2 == 0) noisy.resize(random() % noisy.size());
+    T back;
+    if (decode(noisy, back)) EXPECT_EQ(fields(back), noisy);
+  }
+}
+
+TEST(GuestWire, NoiseNeverCrashesAndWhatPassesIsWhatWasSent) {
+  std::mt19937 random{3};
+  decode_noise(full_start(), random);
+  decode_noise(Signal{}, random);
+  decode_noise(Release{}, random);
+  decode_noise(Ready{}, random);
+  decode_noise(Failure{1, 2, "step"}, random);
+  decode_noise(Started{}, random);
+  decode_noise(Exited{}, random);
+  decode_noise(full_config(), random);
+}
+
+}  // namespace
+}  // namespace tb::guest

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "jail/wire.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace tb::jail {
+namespace {
+
+template <class T>
+std::string encoded(const T& message) {
+  Writer out;
+  message.encode(out);
+  return out.take();
+}
+
+template <class T>
+bool decode(std::string_view bytes, T& message) {
+  Reader in{bytes};
+  return T::decode(in, message);
+}
+
+template <class T>
+void expect_strict(const T& message) {
+  const std::string bytes = encoded(message);
+  T back;
+  ASSERT_TRUE(decode(bytes, back));
+  EXPECT_EQ(encoded(back), bytes);
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    T ignored;
+    EXPECT_FALSE(decode(std::string_view{bytes}.substr(0, size), ignored)) << size;
+  }
+  T ignored;
+  EXPECT_FALSE(decode(bytes + '\0', ignored));
+}
+
+const Create kCreate{"0a-9z",
+                     "image:/srv/x y",
+                     {.memory = 1, .disk = 2, .cpu_quota = 3, .pids = 4, .open_files = 5},
+                     1ull << 41,
+                     "{\"thread\":\"\xc3\xa9\"}",
+                     17};
+const Label kLabel{"id", 77, 1, std::string("\0\xff", 2)};
+const Item kItem{"id", "host", 1, 99, "label"};
+const Welcome kWelcome{kVersion,
+                       4711,
+                       {{"user namespace", 0, "", ""}, {"landlock", 2, "no", "new kernel"}},
+                       "3 trees"};
+
+TEST(JailWire, EveryMessageComesBackAndNothingElsePasses) {
+  expect_strict(kCreate);
+  expect_strict(kLabel);
+  expect_strict(kItem);
+  expect_strict(kWelcome);
+  expect_strict(Welcome{});
+}
+
+TEST(JailWire, FieldsKeepTheirPlaces) {
+  Create create;
+  ASSERT_TRUE(decode(encoded(kCreate), create));
+  EXPECT_EQ(create.id, "0a-9z");
+  EXPECT_EQ(create.environment, kCreate.environment);
+  EXPECT_EQ(create.limits.memory, 1u);
+  EXPECT_EQ(create.limits.open_files, 5u);
+  EXPECT_EQ(create.ttl_ms, 1ull << 41);
+  EXPECT_EQ(create.label, kCreate.label);
+  EXPECT_EQ(create.fail_at, 17u);
+  Welcome welcome;
+  ASSERT_TRUE(decode(encoded(kWelcome), welcome));
+  ASSERT_EQ(welcome.barriers.size(), 2u);
+  EXPECT_EQ(welcome.barriers[1].advice, "new kernel");
+  EXPECT_EQ(welcome.cleaned, "3 trees");
+}
+
+TEST(JailWire, IdsNameDirectoriesAndNothingElse) {
+  const struct {
+    std::string id;
+    bool valid;
+  } rows[] = {
+      {"a", true},
+      {"0", true},
+      {"-", true},
+      {"a7e45c1e-0000-4000-8000-0123456789ab", true},
+      {std::string(64, 'a'), true},
+      {std::string(65, 'a'), false},
+      {"", false},
+      {".", false},
+      {"..", false},
+      {"a.b", false},
+      {"a/b", false},
+      {"/", false},
+      {"../a", false},
+      {"A", false},
+      {"a b", false},
+      {"a\n", false},
+      {"a_b", false},
+      {std::string("a\0b", 3), false},
+      {std::string(1, '\0'), false},
+      {"\xc3\xa9", false},
+      {"a*", false},
+  };
+  for (const auto& row : rows) EXPECT_EQ(valid_id(row.id), row.valid) << row.id;
+}
+
+TEST(JailWire, ACreateWithAnIdThatIsNoneIsRefused) {
+  Create create = kCreate;
+  Create back;
+  for (const char* id : {"", "..", "a/../b", "A"}) {
+    create.id = id;
+    EXPECT_FALSE(decode(encoded(create), back)) << id;
+  }
+}
+
+TEST(JailWire, ACountOfBarriersThatLiesIsRefused) {
+  std::string bytes = encoded(Welcome{});
+  for (std::size_t i = 8; i < 12; ++i) bytes[i] = '\xff';
+  Welcome back;
+  EXPECT_FALSE(decode(bytes, back));
+  EXPECT_LE(back.barriers.size(), 1u);
+}
+
+template <class T>
+void decode_noise(const T& message, std::mt19937& random) {
+  const std::string bytes = encoded(message);
+  for (int round = 0; round < 500; ++round) {
+    std::string noisy = bytes;
+    for (int i = 0; i < 3; ++i) noisy[random() % noisy.size()] = static_cast<char>(random());
+    if (random() % 2 == 0) noisy.resize(random() % noisy.size());
+    T back;
+    if (decode(noisy, back)) EXPECT_EQ(encoded(back), noisy);
+  }
+}
+
+TEST(JailWire, NoiseNeverCrashesAndWhatPassesIsWhatWasSent) {
+  std::mt19937 random{4};
+  decode_noise(kCreate, random);
+  decode_noise(kLabel, random);
+  decode_noise(kItem, random);
+  decode_noise(kWelcome, random);
+}
+
+}  // namespace
+}  // namespace tb::jail
