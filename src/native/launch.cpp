@@ -31,7 +31,7 @@ bool answers(const std::string& state_dir) {
 }
 
 // In a session of its own: the terminal's Ctrl-C is for the server.
-void spawn_keeper(const KeeperLaunch& launch, const os::Fd& ready) {
+pid_t spawn_keeper(const KeeperLaunch& launch, const os::Fd& ready) {
   const std::string log = launch.state_dir + "/keeper.log";
   const std::vector<std::string> words = {"threadbox",     "keeper",
                                           "--state-dir",   launch.state_dir,
@@ -57,6 +57,7 @@ void spawn_keeper(const KeeperLaunch& launch, const os::Fd& ready) {
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&actions);
   if (result != 0) throw SystemError{result, "start the keeper"};
+  return pid;
 }
 
 }  // namespace
@@ -67,7 +68,7 @@ bool ensure_keeper(const KeeperLaunch& launch) {
   check(::pipe2(ends, O_CLOEXEC), "pipe");
   os::Fd read_end{ends[0]};
   os::Fd write_end{ends[1]};
-  spawn_keeper(launch, write_end);
+  const pid_t pid = spawn_keeper(launch, write_end);
   write_end.reset();
   std::string said;
   char buffer[512];
@@ -76,6 +77,7 @@ bool ensure_keeper(const KeeperLaunch& launch) {
     said.append(buffer, static_cast<std::size_t>(n));
   }
   if (said == "ok") return true;
+  ::waitpid(pid, nullptr, 0);  // with it goes what it had mounted
   if (answers(launch.state_dir)) return false;  // another server was faster
   throw Error{Code::unavailable,
               "the keeper did not start: " + (said.empty() ? "see keeper.log" : said)};
