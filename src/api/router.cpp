@@ -38,7 +38,7 @@ bool forged_by_browser(const http::Request& request) {
   if (request.method != "POST") return false;
   if (!request.headers.find("Origin") && !request.headers.find("Sec-Fetch-Site")) return false;
   const auto type = request.headers.find("Content-Type");
-  if (!type) return false;
+  if (!type) return true;
   for (const std::string_view simple :
        {"text/plain", "application/x-www-form-urlencoded", "multipart/form-data"}) {
     if (type->size() >= simple.size() &&

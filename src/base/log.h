@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One line for each event, with key=value fields: [SANDBOX] event=… user=… for people, JSON for
-// machines (when standard error is not a terminal and LOG_FORMAT is not set otherwise).
+// One line for each event: [SANDBOX] event=… key=value for people, JSON for machines (LOG_JSON=1).
 #pragma once
 
 #include <initializer_list>

@@ -46,14 +46,14 @@ const Row kRows[] = {
     {"f5", "\xf5\x80\x80\x80", bad(4)},
     {"fe and ff", "\xfe\xff", bad(2)},
     {"two bytes cut", "x\xc3", "x" + bad(1)},
-    {"three bytes cut", "\xe2\x82", bad(2)},
-    {"four bytes cut", "\xf0\x9f\x98", bad(3)},
-    {"cut, then a letter", "\xe2\x82q", bad(2) + "q"},
-    {"cut, then a whole one", "\xe2\x82\xc3\xa9", bad(2) + "\xc3\xa9"},
+    {"three bytes cut", "\xe2\x82", bad(1)},
+    {"four bytes cut", "\xf0\x9f\x98", bad(1)},
+    {"cut, then a letter", "\xe2\x82q", bad(1) + "q"},
+    {"cut, then a whole one", "\xe2\x82\xc3\xa9", bad(1) + "\xc3\xa9"},
     {"whole, then a continuation too many", "\xc3\xa9\xa9", "\xc3\xa9" + bad(1)},
 };
 
-TEST(Utf8, EachBadByteBecomesAReplacementCharacter) {
+TEST(Utf8, EachCharacterThatIsNoneBecomesAReplacementCharacter) {
   for (const Row& row : kRows) {
     EXPECT_EQ(to_utf8(row.bytes), row.text) << row.name;
     EXPECT_EQ(is_utf8(row.bytes), row.bytes == row.text) << row.name;

@@ -13,7 +13,8 @@ int serve(const Config& config);
 // Ends server, keeper and every sandbox of the state directory; files of sessions stay.
 int stop(const Config& config);
 
-// A table of every barrier; 0: all present, 1: something degraded, 2: something missing.
+// A table of every barrier; 0: all present, 1: something degraded, 2: something missing,
+// 3: sandboxes are not possible at all.
 int doctor(const Config& config, bool json);
 
 struct RunOptions {

@@ -34,7 +34,9 @@ void print_json(const std::vector<jail::Barrier>& rows) {
 
 }  // namespace
 
-int doctor(const Config& config, bool as_json) {
+namespace {
+
+int ask(const Config& config, bool as_json) {
   // Asks a keeper, which has tried everything: what it says is what sandboxes really get.
   const bool started = prepare(config);
   return with_engine(config, [&](native::NativeProvider& provider) -> awaitable<int> {
@@ -51,6 +53,17 @@ int doctor(const Config& config, bool as_json) {
     if (started) co_await provider.keeper().stop();
     co_return worst;
   });
+}
+
+}  // namespace
+
+int doctor(const Config& config, bool as_json) {
+  try {
+    return ask(config, as_json);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "threadbox: no sandbox can be made here: %s\n", error.what());
+    return 3;
+  }
 }
 
 }  // namespace tb::cli

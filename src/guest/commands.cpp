@@ -238,6 +238,8 @@ void Commands::forget_released() {
                           ? command->end_told
                           : command->exit && command->exit_released && command->output_released;
     if (over) cgroups_.give(command->cgroup);
+    // It may still mind what the command left running.
+    if (over && command->minder.pid > 0) old_minders_.push_back(command->minder.pid);
     return over;
   });
 }
@@ -264,6 +266,7 @@ void Commands::reap() {
   rusage usage{};
   pid_t pid;
   while ((pid = ::wait4(-1, &status, WNOHANG, &usage)) > 0) {
+    if (!cgroups_.there()) minder_ended(pid, status);
     for (const auto& command : commands_) {
       if (command->pid != pid || command->exit) continue;
       ended(*command, status, micros(usage.ru_utime) + micros(usage.ru_stime),
@@ -271,6 +274,24 @@ void Commands::reap() {
       break;
     }
   }
+}
+
+void Commands::minder_ended(int pid, int status) {
+  std::vector<int> alive;
+  bool killed = false;
+  for (const auto& command : commands_) {
+    if (command->minder.pid == pid) {
+      command->minder.pid = -1;
+      killed = WIFSIGNALED(status);
+    } else if (command->minder.pid > 0) {
+      alive.push_back(command->minder.pid);
+    }
+  }
+  for (const int minder : old_minders_) {
+    if (minder != pid) alive.push_back(minder);
+  }
+  std::erase(old_minders_, pid);
+  if (killed) end_strays(alive);
 }
 
 void Commands::ended(Command& command, int status, std::uint64_t cpu_us, std::uint64_t peak_bytes) {

@@ -36,6 +36,7 @@ class Commands {
   Command* find(std::uint32_t id);
   const char* prepare(Command& command, const Start& start);
   Launched run(Command& command, const Launch& launch);
+  void minder_ended(int pid, int status);
   void ended(Command& command, int status, std::uint64_t cpu_us, std::uint64_t peak_bytes);
   void judge(Command& command, int status);
   void end(Command& command, Cause cause);
@@ -48,6 +49,7 @@ class Commands {
   Counters counters_;
   Counters::Values last_counts_;
   std::vector<std::unique_ptr<Command>> commands_;
+  std::vector<int> old_minders_;  // of commands that are forgotten
   bool ready_told_ = false;
 };
 

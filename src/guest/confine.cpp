@@ -97,7 +97,8 @@ const char* confine(const Config& config) {
   if (!single_id && lock_securebits() != 0) return "lock the securebits";
   if (keep_few_capabilities(!single_id) != 0) return "drop capabilities";
   if (restrict_writes(config) != 0) return "restrict writes with Landlock";
-  if (add_filter(config.value_filter) != 0 || add_filter(config.base_filter) != 0) {
+  // Of two refusals the later filter's errno counts: EAFNOSUPPORT for netlink, not ENOSYS.
+  if (add_filter(config.base_filter) != 0 || add_filter(config.value_filter) != 0) {
     return "install the seccomp filters";
   }
   return nullptr;

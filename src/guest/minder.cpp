@@ -115,8 +115,27 @@ Minder launch_minded(const Launch& launch, Launched& launched) {
   } else if (::read(minder.reports, &launched, sizeof launched) != sizeof launched) {
     launched = {-1, "start a minder", EAGAIN};  // ended at once: no room for a process
   }
-  if (launched.step) ::close(minder.reports);
+  if (launched.step) {
+    ::close(minder.reports);
+    minder = {};
+  }
   return minder;
+}
+
+void end_strays(const std::vector<int>& minders) {
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<int> spared = minders;
+    for (const int minder : minders) {
+      for (const int pid : below(minder)) spared.push_back(pid);
+    }
+    bool any = false;
+    for (const int pid : below(1)) {
+      if (std::find(spared.begin(), spared.end(), pid) != spared.end()) continue;
+      ::kill(pid, SIGKILL);
+      any = true;
+    }
+    if (!any) return;
+  }
 }
 
 bool read_report(int reports, MinderReport& report) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "guest/launch.h"
 
@@ -29,5 +30,8 @@ bool read_report(int reports, MinderReport& report);
 
 // Sends a signal to everything below the minder; SIGKILL until nothing is left.
 void signal_below(int minder, int number);
+
+// Ends what runs below none of these minders: a command that kills its own sets its children free.
+void end_strays(const std::vector<int>& minders);
 
 }  // namespace tb::guest

@@ -67,6 +67,7 @@ void give_tree(const std::string& path, std::uint32_t from, std::uint32_t to) {
 
 Disk::Disk(const std::string& dir, bool privileged) {
   fs::create_directories(dir);
+  check(::chmod(dir.c_str(), 0700), "chmod " + dir);
   const bool has_pool = fs::exists(dir + "/pool.img");
   const std::string plain = dir + "/trees";
   if (has_pool && !privileged) throw Error{Code::unavailable, "the pool in " + dir + " needs root"};
@@ -88,6 +89,11 @@ Disk::Disk(const std::string& dir, bool privileged) {
   fs::create_directories(root_path_);
   root_ = os::Fd{
       check(::open(root_path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), "open " + root_path_)};
+}
+
+Disk::~Disk() {
+  root_.reset();
+  if (kind_ == Kind::btrfs) ::umount2(root_path_.c_str(), MNT_DETACH);
 }
 
 void Disk::open_pool(const std::string& dir) {

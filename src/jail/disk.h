@@ -22,6 +22,7 @@ class Disk {
   // `dir` holds the image or the plain trees. `why_plain` tells why there is no limit. Throws when
   // there is a pool that can't be opened: going on without it would lose what is in it.
   Disk(const std::string& dir, bool privileged);
+  ~Disk();  // lets the pool go: after the last sandbox
   Disk(const Disk&) = delete;
   Disk& operator=(const Disk&) = delete;
 

@@ -150,11 +150,27 @@ TEST_F(Filter, OrdinaryCallsAreAllowed) {
 }
 
 TEST_F(Filter, WhatCouldWidenTheSandboxIsNotPermitted) {
-  for (const int number :
-       {SYS_unshare, SYS_setns, SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot, SYS_bpf,
-        SYS_ptrace, SYS_keyctl, SYS_perf_event_open, SYS_userfaultfd, SYS_init_module,
-        SYS_finit_module, SYS_open_by_handle_at, SYS_process_vm_writev, SYS_reboot,
-        SYS_kexec_load, SYS_fsopen, SYS_move_mount, SYS_io_uring_setup, SYS_pidfd_getfd}) {
+  for (const int number : {SYS_unshare,
+                           SYS_setns,
+                           SYS_mount,
+                           SYS_umount2,
+                           SYS_pivot_root,
+                           SYS_chroot,
+                           SYS_bpf,
+                           SYS_ptrace,
+                           SYS_keyctl,
+                           SYS_perf_event_open,
+                           SYS_userfaultfd,
+                           SYS_init_module,
+                           SYS_finit_module,
+                           SYS_open_by_handle_at,
+                           SYS_process_vm_writev,
+                           SYS_reboot,
+                           SYS_kexec_load,
+                           SYS_fsopen,
+                           SYS_move_mount,
+                           SYS_io_uring_setup,
+                           SYS_pidfd_getfd}) {
     EXPECT_EQ(command({number}), error(EPERM)) << number;
     EXPECT_EQ(guest({number}), error(EPERM)) << number;
   }
@@ -213,8 +229,7 @@ TEST_F(Filter, OtherFamiliesAreRefusedWhateverStandsInTheUpperBits) {
 
 // Libraries that ask for interfaces and routes go on without when they hear just this.
 TEST_F(Filter, NetlinkIsAnUnsupportedFamily) {
-  EXPECT_EQ(command({SYS_socket, {AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 0}}),
-            error(EAFNOSUPPORT));
+  EXPECT_EQ(command({SYS_socket, {AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 0}}), error(EAFNOSUPPORT));
 }
 
 TEST_F(Filter, TerminalsCannotBeTypedInto) {
@@ -259,7 +274,7 @@ TEST_F(Filter, ThePersonaStaysLinux) {
 }
 
 TEST_F(Filter, OtherArchitecturesAreKilled) {
-  for (const std::uint32_t arch : {AUDIT_ARCH_I386, AUDIT_ARCH_AARCH64, 0u}) {
+  for (const auto arch : {std::uint32_t{AUDIT_ARCH_I386}, std::uint32_t{AUDIT_ARCH_AARCH64}, 0u}) {
     for (const int number : {0, 1, 4, 120, 600}) {
       EXPECT_EQ(command({number, {}, arch}), SECCOMP_RET_KILL_PROCESS) << arch << " " << number;
     }

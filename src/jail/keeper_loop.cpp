@@ -51,10 +51,12 @@ int Keeper::run() {
     for (int i = 0; i < n; ++i) handle(events[i]);
     on_time();
   }
+  // First all of it is gone, then it is told.
+  ::unlink(keeper_socket(options_.state_dir).c_str());
+  workshop_.cgroups.reset();
+  workshop_.disk.reset();
   for (const Waiter& waiter : stop_waiters_) clients_.done(waiter);
   clients_.flush_all();
-  ::unlink(keeper_socket(options_.state_dir).c_str());
-  workshop_.cgroups->remove();
   return 0;
 }
 

@@ -37,7 +37,10 @@ bool decode(std::string_view text, Record& record) {
 
 }  // namespace
 
-Records::Records(std::string dir) : dir_(std::move(dir)) { fs::create_directories(dir_); }
+Records::Records(std::string dir) : dir_(std::move(dir)) {
+  fs::create_directories(dir_);
+  fs::permissions(dir_, fs::perms::owner_all);  // names of sessions are not for everybody
+}
 
 std::map<std::string, Record> Records::load() {
   std::map<std::string, Record> records;

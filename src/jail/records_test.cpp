@@ -44,7 +44,7 @@ TEST(Records, WhatIsSavedIsLoadedByAnother) {
   EXPECT_EQ(loaded.ttl_ms, 1800000u);
   EXPECT_EQ(loaded.label, example().label);
   EXPECT_EQ(all.at("b-2").environment, "host");
-  EXPECT_EQ(second.damaged(), 0u);
+  EXPECT_EQ(second.damaged().size(), 0u);
 }
 
 TEST(Records, TheLastSaveCountsAndARemovedOneIsGone) {
@@ -70,12 +70,12 @@ TEST(Records, ADamagedOneIsSetAsideAndCounted) {
   os::replace_file(dir / "long", whole + "x", 0600);
   os::replace_file(dir / "other", "not a record at all", 0600);
   EXPECT_EQ(records.load().size(), 1u);
-  EXPECT_EQ(records.damaged(), 4u);
+  EXPECT_EQ(records.damaged().size(), 4u);
   EXPECT_EQ(os::read_file(dir / "other.damaged"), "not a record at all");
   EXPECT_FALSE(fs::exists(dir / "short"));
   Records again{dir.path()};
   EXPECT_EQ(again.load().size(), 1u);
-  EXPECT_EQ(again.damaged(), 0u);
+  EXPECT_EQ(again.damaged().size(), 0u);
 }
 
 TEST(Records, EveryShorterFileIsDamaged) {
@@ -87,7 +87,7 @@ TEST(Records, EveryShorterFileIsDamaged) {
     os::replace_file(dir / "x", std::string_view{whole}.substr(0, size), 0600);
     EXPECT_TRUE(records.load().empty()) << size;
   }
-  EXPECT_EQ(records.damaged(), whole.size());
+  EXPECT_EQ(records.damaged().size(), whole.size());
 }
 
 TEST(Records, TemporaryFilesAreIgnored) {
@@ -96,7 +96,7 @@ TEST(Records, TemporaryFilesAreIgnored) {
   os::replace_file(dir / "a.new", "half writ", 0600);
   os::replace_file(dir / "UPPER", "x", 0600);
   EXPECT_TRUE(records.load().empty());
-  EXPECT_EQ(records.damaged(), 0u);
+  EXPECT_EQ(records.damaged().size(), 0u);
   EXPECT_TRUE(fs::exists(dir / "a.new"));
 }
 

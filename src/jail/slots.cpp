@@ -11,7 +11,9 @@
 namespace tb::jail {
 
 Slots::Slots(const std::string& file) {
-  std::filesystem::create_directories(std::filesystem::path{file}.parent_path());
+  const std::string dir = std::filesystem::path{file}.parent_path();
+  std::filesystem::create_directories(dir);
+  check(::chmod(dir.c_str(), 0755), "chmod " + dir);  // others must not put a file of theirs there
   file_ = os::Fd{
       check(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600), "open " + file)};
 }

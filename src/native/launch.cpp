@@ -77,7 +77,7 @@ bool ensure_keeper(const KeeperLaunch& launch) {
     said.append(buffer, static_cast<std::size_t>(n));
   }
   if (said == "ok") return true;
-  ::waitpid(pid, nullptr, 0);  // with it goes what it had mounted
+  ::waitpid(pid, nullptr, 0);                   // with it goes what it had mounted
   if (answers(launch.state_dir)) return false;  // another server was faster
   throw Error{Code::unavailable,
               "the keeper did not start: " + (said.empty() ? "see keeper.log" : said)};

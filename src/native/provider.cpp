@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "native/provider.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <utility>
 
 namespace tb::native {
@@ -55,11 +57,22 @@ awaitable<std::shared_ptr<sandbox::Sandbox>> NativeProvider::create(sandbox::San
   co_return sandbox;
 }
 
+// Output of sandboxes that ended while no server was there.
+void NativeProvider::remove_stray_output(const std::vector<sandbox::Found>& known) const {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator{output_dir_, ignored}) {
+    const std::string id = entry.path().filename();
+    const auto same = [&](const sandbox::Found& found) { return found.id == id; };
+    if (std::none_of(known.begin(), known.end(), same)) os::remove_tree(entry.path());
+  }
+}
+
 awaitable<std::vector<sandbox::Found>> NativeProvider::list() {
   std::vector<sandbox::Found> found;
   for (const jail::Item& item : co_await keeper_.list()) {
     found.push_back({item.id, item.label, item.alive != 0});
   }
+  remove_stray_output(found);
   co_return found;
 }
 

@@ -38,6 +38,7 @@ class NativeProvider : public sandbox::Provider {
  private:
   std::shared_ptr<NativeSandbox> connect(std::string id, std::string label, os::Fd control);
   void forget(const std::string& id);
+  void remove_stray_output(const std::vector<sandbox::Found>& known) const;
 
   asio::any_io_executor executor_;
   std::string output_dir_;

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// For tests: sandboxes in memory, whose set-up can be held back or made to fail.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/async.h"
+#include "base/error.h"
+#include "sandbox/sandbox.h"
+
+namespace tb::sandbox {
+
+class FakeProcess : public Process {
+ public:
+  FakeProcess(asio::any_io_executor executor, std::uint32_t id, Command command)
+      : command(std::move(command)), id_(id), ended_(executor) {}
+
+  Command command;
+  std::string out;
+  std::string err;
+  bool truncated = false;
+  void end(Exit exit) {
+    exit_ = std::move(exit);
+    ended_.notify_all();
+  }
+
+  std::uint32_t id() const override { return id_; }
+  const std::optional<Exit>& exit() const override { return exit_; }
+  awaitable<Exit> wait() override {
+    while (!exit_) co_await ended_.wait();
+    co_return *exit_;
+  }
+  void kill() override { end({.code = 137, .signal = 9, .cause = Cause::killed}); }
+  std::uint64_t output_size(Stream stream) const override { return text(stream).size(); }
+  Captured captured(Stream stream) const override {
+    return {text(stream), truncated, text(stream).size()};
+  }
+  std::string read_output(Stream stream, std::uint64_t offset, std::size_t limit) const override {
+    const std::string all = text(stream);
+    return offset < all.size() ? all.substr(offset, limit) : std::string{};
+  }
+
+ private:
+  std::string text(Stream stream) const {
+    return stream == Stream::out ? out : stream == Stream::err ? err : out + err;
+  }
+
+  std::uint32_t id_;
+  std::optional<Exit> exit_;
+  Signal ended_;
+};
+
+// What a new process does: by default it prints its script and ends well.
+using OnStart = std::function<void(FakeProcess&)>;
+
+class FakeSandbox : public Sandbox {
+ public:
+  FakeSandbox(asio::any_io_executor executor, SandboxSpec spec, const OnStart& on_start)
+      : spec(std::move(spec)), executor_(executor), on_start_(on_start) {}
+
+  SandboxSpec spec;
+  bool is_alive = true;
+  std::vector<std::shared_ptr<FakeProcess>> started;
+
+  const std::string& id() const override { return spec.id; }
+  const std::string& label() const override { return spec.label; }
+  bool alive() const override { return is_alive; }
+  awaitable<std::shared_ptr<Process>> start(Command command) override {
+    if (!is_alive) throw Error{Code::unavailable, "the sandbox is gone"};
+    const auto id = static_cast<std::uint32_t>(started.size() + 1);
+    auto process = std::make_shared<FakeProcess>(executor_, id, std::move(command));
+    started.push_back(process);
+    if (on_start_) {
+      on_start_(*process);
+    } else {
+      process->out = process->command.script;
+      process->end({});
+    }
+    co_return process;
+  }
+  std::shared_ptr<Process> find_process(std::uint32_t id) const override {
+    return id >= 1 && id <= started.size() ? started[id - 1] : nullptr;
+  }
+  std::vector<std::shared_ptr<Process>> processes() const override {
+    return {started.begin(), started.end()};
+  }
+
+ private:
+  asio::any_io_executor executor_;
+  const OnStart& on_start_;
+};
+
+class FakeProvider : public Provider {
+ public:
+  explicit FakeProvider(asio::any_io_executor executor)
+      : executor_(executor), let_go_(executor) {}
+
+  // What it is to do.
+  unsigned failures = 0;         // so many of the next creations fail
+  std::vector<Found> found;      // what list() tells
+  OnStart on_start;              // what processes do
+  void hold() { held_ = true; }  // creations wait until let_go()
+  void let_go() {
+    held_ = false;
+    let_go_.notify_all();
+  }
+  // One ends by itself.
+  void die(const std::string& id, bool files_kept) {
+    if (const auto at = sandboxes.find(id); at != sandboxes.end()) {
+      at->second->is_alive = false;
+      sandboxes.erase(at);
+    }
+    if (gone_) gone_(id, files_kept);
+  }
+
+  // What happened.
+  unsigned creations = 0;  // begun
+  std::vector<std::string> destroyed;
+  std::vector<std::string> adopted;
+  std::map<std::string, Milliseconds> idle;                       // as last assigned or renewed
+  std::map<std::string, std::shared_ptr<FakeSandbox>> sandboxes;  // that are alive
+
+  awaitable<std::shared_ptr<Sandbox>> create(SandboxSpec spec) override {
+    ++creations;
+    // A real one always waits for its keeper.
+    co_await asio::post(executor_, asio::use_awaitable);
+    while (held_) co_await let_go_.wait();
+    if (failures > 0) {
+      --failures;
+      throw Error{Code::unavailable, "no sandbox today"};
+    }
+    co_return add(std::move(spec));
+  }
+  awaitable<std::vector<Found>> list() override { co_return found; }
+  awaitable<std::shared_ptr<Sandbox>> adopt(Found which) override {
+    adopted.push_back(which.id);
+    SandboxSpec spec;
+    spec.id = which.id;
+    spec.label = which.label;
+    co_return add(std::move(spec));
+  }
+  void assign(Sandbox& sandbox, std::string label, Milliseconds time) override {
+    static_cast<FakeSandbox&>(sandbox).spec.label = std::move(label);
+    idle[sandbox.id()] = time;
+  }
+  void renew(Sandbox& sandbox, Milliseconds time) override { idle[sandbox.id()] = time; }
+  awaitable<void> destroy(std::string id) override {
+    destroyed.push_back(id);
+    if (const auto at = sandboxes.find(id); at != sandboxes.end()) {
+      at->second->is_alive = false;
+      for (const auto& process : at->second->started) {
+        if (!process->exit()) process->end({.cause = Cause::lost});
+      }
+      sandboxes.erase(at);
+    }
+    co_return;
+  }
+  void on_gone(OnGone callback) override { gone_ = std::move(callback); }
+
+ private:
+  std::shared_ptr<Sandbox> add(SandboxSpec spec) {
+    const std::string id = spec.id;
+    auto sandbox = std::make_shared<FakeSandbox>(executor_, std::move(spec), on_start);
+    sandboxes[id] = sandbox;
+    return sandbox;
+  }
+
+  asio::any_io_executor executor_;
+  Signal let_go_;
+  bool held_ = false;
+  OnGone gone_;
+};
+
+}  // namespace tb::sandbox
