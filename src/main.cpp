@@ -48,8 +48,9 @@ int dispatch(int argc, char** argv) {
   bench->add_option("--sandboxes", bench_options.sandboxes, "for the memory row")
       ->capture_default_str();
   bench->add_option("--only", bench_options.only, "rows whose name contains this");
-  bench->add_option("--docker", bench_options.docker, "the Docker Engine's socket, to compare");
-  bench->add_option("--image", bench_options.image, "an image that this Docker has");
+  bench->add_option("--docker", bench_options.docker,
+                    "a Docker Engine's socket, to compare; else the usual one if it answers");
+  bench->add_option("--image", bench_options.image, "an image that this Docker has; else any");
 
   auto* version = app.add_subcommand("version", "print the version");
 

@@ -105,9 +105,8 @@ TEST(StreamFile, ShowsHeadAndTailOfWhatIsTooLongForAnAnswer) {
     const Captured captured = stream.file.captured();
     EXPECT_EQ(captured.total, count);
     EXPECT_EQ(captured.truncated, count > 10);
-    EXPECT_EQ(captured.text, count <= 10 ? text
-                                         : text.substr(0, 5) + gap(count - 10) +
-                                               text.substr(count - 5))
+    EXPECT_EQ(captured.text,
+              count <= 10 ? text : text.substr(0, 5) + gap(count - 10) + text.substr(count - 5))
         << count;
     EXPECT_EQ(stream.file.read(0, 1000), text);
   }
@@ -152,8 +151,8 @@ TEST(StreamFile, LargeOutputIsExact) {
   stream.say(text);
   const Captured captured = stream.file.captured();
   EXPECT_EQ(captured.total, text.size());
-  EXPECT_EQ(captured.text, text.substr(0, 512) + gap(text.size() - 1024) +
-                               text.substr(text.size() - 512));
+  EXPECT_EQ(captured.text,
+            text.substr(0, 512) + gap(text.size() - 1024) + text.substr(text.size() - 512));
   EXPECT_EQ(stream.file.read(299 << 10, 1 << 20), text.substr(299 << 10, 1 << 10));
 }
 

@@ -96,8 +96,7 @@ class FakeSandbox : public Sandbox {
 
 class FakeProvider : public Provider {
  public:
-  explicit FakeProvider(asio::any_io_executor executor)
-      : executor_(executor), let_go_(executor) {}
+  explicit FakeProvider(asio::any_io_executor executor) : executor_(executor), let_go_(executor) {}
 
   // What it is to do.
   unsigned failures = 0;         // so many of the next creations fail
