@@ -29,6 +29,8 @@ class StreamFile {
   std::uint64_t drain();
   // Once nobody watches it any more.
   void close_pipe() { pipe_.reset(); }
+  // It is opened again when it is needed: an idle session should hold no descriptor of it.
+  void close_file() { file_.reset(); }
 
   std::uint64_t total() const { return total_; }
   std::uint64_t stored() const { return stored_; }
@@ -61,6 +63,10 @@ class Output {
   // Moves what has arrived. Out before err, when both have.
   void drain();
   bool at_end() const { return out_.at_end() && err_.at_end(); }
+  void close_files() {
+    out_.close_file();
+    err_.close_file();
+  }
 
   std::uint64_t total(Stream which) const;
   std::string read(Stream which, std::uint64_t offset, std::size_t limit) const;

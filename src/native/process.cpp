@@ -3,6 +3,7 @@
 
 #include <signal.h>
 
+#include <boost/asio/post.hpp>
 #include <cstring>
 
 namespace tb::native {
@@ -146,6 +147,8 @@ void NativeProcess::exited(const guest::Exited& exit) {
   }
   changed_.notify_all();
   release();
+  // After those who waited have had their turn.
+  asio::post(executor_, [self = shared_from_this()] { self->output_.close_files(); });
 }
 
 void NativeProcess::restore(const guest::Exited& exit) {
