@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <set>
+
 #include "base/id.h"
 #include "base/units.h"
-
-#include <set>
 
 namespace tb {
 namespace {

@@ -66,9 +66,15 @@ int open_input(const std::string& input) {
   if (input.empty()) return ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (input.size() > kPipeRoom) return text_file("stdin", input);
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return -1;
-  if (write_whole(ends[1], input) != 0) close_fd(ends[0]);
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return -1;
+  // A uid that has many pipes gets small ones: then a file does it too.
+  const bool fits = write_whole(ends[1], input) == 0;
   ::close(ends[1]);
+  if (!fits) {
+    ::close(ends[0]);
+    return text_file("stdin", input);
+  }
+  ::fcntl(ends[0], F_SETFL, 0);  // blocking, as a program expects it
   return ends[0];
 }
 
@@ -78,6 +84,8 @@ struct Commands::Command {
   std::uint32_t id = 0;
   int pid = -1;
   int cgroup = -1;
+  int status = -1;  // tells when the program runs
+  bool running = false;
   Minder minder;    // without cgroups
   int output = -1;  // read ends, kept so that no byte is lost when the server dies
   int error = -1;
@@ -93,6 +101,7 @@ struct Commands::Command {
   bool output_released = false;
 
   ~Command() {
+    close_fd(status);
     close_fd(minder.reports);
     close_fd(output);
     close_fd(error);
@@ -150,10 +159,9 @@ const char* Commands::prepare(Command& command, const Start& start) {
     launch.error = err[1];
     launch.script = script;
     launch.cgroup = command.cgroup >= 0 ? cgroups_.dir_fd(command.cgroup) : -1;
-    const Launched launched = run(command, launch);
-    command.pid = launched.pid;
-    errno = launched.number;
-    failed = launched.step;
+    const Step step = run(command, launch);
+    errno = step.number;
+    failed = step.text;
   }
   const int why = errno;
   for (int fd : {out[1], err[1], input, script}) close_fd(fd);
@@ -161,28 +169,66 @@ const char* Commands::prepare(Command& command, const Start& start) {
   return failed;
 }
 
-Launched Commands::run(Command& command, const Launch& launch) {
-  if (cgroups_.there()) return guest::launch(launch);
-  Launched launched;
-  command.minder = launch_minded(launch, launched);
-  if (launched.step) return launched;
+void Commands::watch(int fd) {
   epoll_event event{};
   event.events = EPOLLIN;
-  event.data.fd = command.minder.reports;
-  ::epoll_ctl(epoll_, EPOLL_CTL_ADD, command.minder.reports, &event);
-  return launched;
+  event.data.fd = fd;
+  ::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event);
+}
+
+Step Commands::run(Command& command, const Launch& launch) {
+  Step failed;
+  if (cgroups_.there()) {
+    const Launched launched = guest::launch(launch);
+    command.pid = launched.pid;
+    command.status = launched.status;
+    failed = launched.failed;
+    if (command.status >= 0) watch(command.status);
+  } else {
+    command.minder = launch_minded(launch, failed);
+    if (command.minder.reports >= 0) watch(command.minder.reports);
+  }
+  return failed;
 }
 
 void Commands::on_report(int fd) {
   for (const auto& command : commands_) {
-    if (command->minder.reports != fd) continue;
-    MinderReport report;
-    // A minder that says nothing was ended by the command itself: so is the command, then.
-    if (!read_report(fd, report)) report.status = SIGKILL;
-    close_fd(command->minder.reports);
-    if (!command->exit) ended(*command, report.status, report.cpu_us, report.peak_bytes);
-    return;
+    if (command->status == fd) return on_status(*command);
+    if (command->minder.reports == fd) return on_minder(*command);
   }
+}
+
+void Commands::on_status(Command& command) {
+  Step step;
+  const int result = read_status(command.status, step);
+  if (result == 0) return;
+  close_fd(command.status);
+  if (result > 0) {
+    command.running = true;
+  } else if (!command.exit) {
+    command.failure = Failure{command.id, step.number, step.text};
+    cgroups_.give(command.cgroup);
+    command.cgroup = -1;
+  }
+}
+
+void Commands::on_minder(Command& command) {
+  MinderReport report;
+  const int result = read_report(command.minder.reports, report);
+  if (result == 0) return;
+  if (result > 0 && report.failed.text) {
+    command.failure = Failure{command.id, report.failed.number, report.failed.text};
+  } else if (result > 0 && !report.ended) {
+    command.pid = report.pid;
+    command.running = true;
+    return;
+  } else if (!command.exit) {
+    // One that goes without a word was ended, by us or by the command itself.
+    if (result < 0) report.status = SIGKILL;
+    command.running = true;
+    ended(command, report.status, report.cpu_us, report.peak_bytes);
+  }
+  close_fd(command.minder.reports);
 }
 
 void Commands::start(Start start) {
@@ -207,6 +253,7 @@ void Commands::end(Command& command, Cause cause) {
     cgroups_.kill(command.cgroup);
   } else if (command.minder.pid > 0) {
     signal_below(command.minder.pid, SIGKILL);
+    ::kill(command.minder.pid, SIGKILL);  // the command may have stopped it
   }
 }
 
@@ -268,7 +315,10 @@ void Commands::reap() {
   while ((pid = ::wait4(-1, &status, WNOHANG, &usage)) > 0) {
     if (!cgroups_.there()) minder_ended(pid, status);
     for (const auto& command : commands_) {
-      if (command->pid != pid || command->exit) continue;
+      if (command->pid != pid || command->exit || !cgroups_.there()) continue;
+      if (command->status >= 0) on_status(*command);  // its last word comes before its end
+      if (command->failure) break;
+      command->running = true;
       ended(*command, status, micros(usage.ru_utime) + micros(usage.ru_stime),
             static_cast<std::uint64_t>(usage.ru_maxrss) * 1024);
       break;
@@ -333,6 +383,7 @@ bool Commands::tell(int control, Command& command) {
     command.end_told = os::send_packet(control, out.view()) == 1;
     return command.end_told;
   }
+  if (!command.running) return true;
   if (!command.start_told) {
     Started started;
     started.id = command.id;

@@ -35,7 +35,10 @@ class Commands {
   struct Command;
   Command* find(std::uint32_t id);
   const char* prepare(Command& command, const Start& start);
-  Launched run(Command& command, const Launch& launch);
+  Step run(Command& command, const Launch& launch);
+  void watch(int fd);
+  void on_status(Command& command);
+  void on_minder(Command& command);
   void minder_ended(int pid, int status);
   void ended(Command& command, int status, std::uint64_t cpu_us, std::uint64_t peak_bytes);
   void judge(Command& command, int status);

@@ -2,8 +2,8 @@
 #include "guest/launch.h"
 
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <linux/sched.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -26,13 +26,12 @@ struct Child {
   const Launch* launch;
   char* const* argv;
   char* const* env;
-  Launched* result;
+  int status;
 };
 
 [[noreturn]] void give_up(const Child& child, const char* step) {
-  // The memory is shared with PID 1, which waits until we are gone: this is the whole report.
-  child.result->step = step;
-  child.result->number = errno;
+  const Step report{step, errno};
+  (void)!::write(child.status, &report, sizeof report);
   ::_exit(127);
 }
 
@@ -82,77 +81,36 @@ void become_tenant(const Child& child) {
   if (::syscall(SYS_setresuid, config.uid, config.uid, config.uid) != 0) give_up(child, "setuid");
 }
 
-extern "C" [[noreturn, gnu::used]] void tb_child_main(Child* child) {
-  const Launch& launch = *child->launch;
+[[noreturn]] void run_child(const Child& child) {
+  const Launch& launch = *child.launch;
   ::setsid();
-  become_tenant(*child);
+  become_tenant(child);
   if (::dup2(launch.input, 0) < 0 || ::dup2(launch.output, 1) < 0 || ::dup2(launch.error, 2) < 0) {
-    give_up(*child, "connect the standard streams");
+    give_up(child, "connect the standard streams");
   }
-  if (launch.script >= 0 && ::dup2(launch.script, 3) < 0) give_up(*child, "pass the script");
-  if (::chdir(launch.start->cwd.c_str()) != 0) give_up(*child, "cwd");
-  if (add_filter(launch.config->command_filter) != 0) give_up(*child, "seccomp");
-  if (::syscall(SYS_close_range, launch.script >= 0 ? 4u : 3u, ~0u, 0) != 0) {
-    give_up(*child, "close inherited descriptors");
+  if (launch.script >= 0 && ::dup2(launch.script, 3) < 0) give_up(child, "pass the script");
+  if (::chdir(launch.start->cwd.c_str()) != 0) give_up(child, "cwd");
+  if (add_filter(launch.config->command_filter) != 0) give_up(child, "seccomp");
+  // Marked, not closed: the way to report a failed exec(2) must stay open until then.
+  if (::syscall(SYS_close_range, launch.script >= 0 ? 4u : 3u, ~0u, CLOSE_RANGE_CLOEXEC) != 0) {
+    give_up(child, "close inherited descriptors");
   }
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  execute(child->argv, child->env);
-  give_up(*child, "exec");
+  execute(child.argv, child.env);
+  give_up(child, "exec");
 }
 
-alignas(64) char child_stack[64 << 10];
-
-// clone3 into the cgroup, sharing our memory, on a stack of its own; we sleep until it executes.
-long spawn(Child& child, int cgroup) {
+// A copy of PID 1, small as it is, in the command's cgroup from its first moment.
+long spawn(int cgroup) {
   clone_args args{};
-  args.flags = CLONE_VM | CLONE_VFORK;
   args.exit_signal = SIGCHLD;
-  args.stack = reinterpret_cast<std::uintptr_t>(child_stack);
-  args.stack_size = sizeof child_stack;
   if (cgroup >= 0) {
-    args.flags |= CLONE_INTO_CGROUP;
+    args.flags = CLONE_INTO_CGROUP;
     args.cgroup = static_cast<std::uint64_t>(cgroup);
   }
-  long result;
-#if defined(__x86_64__)
-  register void* entry asm("r12") = reinterpret_cast<void*>(&tb_child_main);
-  register void* argument asm("r13") = &child;
-  asm volatile(
-      "syscall\n\t"
-      "test %%rax, %%rax\n\t"
-      "jnz 1f\n\t"
-      "xor %%ebp, %%ebp\n\t"
-      "mov %%r13, %%rdi\n\t"
-      "call *%%r12\n\t"
-      "ud2\n"
-      "1:"
-      : "=a"(result)
-      : "a"(SYS_clone3), "D"(&args), "S"(sizeof args), "r"(entry), "r"(argument)
-      : "rcx", "r11", "memory");
-#elif defined(__aarch64__)
-  register long number asm("x8") = SYS_clone3;
-  register void* first asm("x0") = &args;
-  register long second asm("x1") = sizeof args;
-  register void* entry asm("x19") = reinterpret_cast<void*>(&tb_child_main);
-  register void* argument asm("x20") = &child;
-  asm volatile(
-      "svc #0\n\t"
-      "cbnz x0, 1f\n\t"
-      "mov x29, xzr\n\t"
-      "mov x0, x20\n\t"
-      "blr x19\n\t"
-      "brk #0\n"
-      "1:"
-      : "+r"(first)
-      : "r"(number), "r"(second), "r"(entry), "r"(argument)
-      : "memory", "cc");
-  result = reinterpret_cast<long>(first);
-#else
-#error "the guest starts programs on x86-64 and arm64"
-#endif
-  return result;
+  return ::syscall(SYS_clone3, &args, sizeof args);
 }
 
 std::vector<char*> pointers(const std::vector<std::string>& values) {
@@ -173,15 +131,30 @@ Launched launch(const Launch& launch) {
   const std::vector<char*> argv = pointers(shell.empty() ? launch.start->argv : shell);
   const std::vector<char*> env = pointers(launch.start->env);
   Launched result;
-  Child child{&launch, argv.data(), env.data(), &result};
-  const long pid = spawn(child, launch.cgroup);
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
+    result.failed = {"make pipes", errno};
+    return result;
+  }
+  const Child child{&launch, argv.data(), env.data(), ends[1]};
+  const long pid = spawn(launch.cgroup);
+  if (pid == 0) run_child(child);
+  const int why = errno;
+  ::close(ends[1]);
   if (pid < 0) {
-    result.step = "fork";
-    result.number = static_cast<int>(-pid);
+    ::close(ends[0]);
+    result.failed = {"fork", why};
   } else {
     result.pid = static_cast<int>(pid);
+    result.status = ends[0];
   }
   return result;
+}
+
+int read_status(int status, Step& step) {
+  const ssize_t n = ::read(status, &step, sizeof step);
+  if (n == sizeof step) return -1;
+  return n == 0 ? 1 : 0;
 }
 
 }  // namespace tb::guest

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a Start message to a running program: vfork semantics, no copy of PID 1's memory.
+// From a Start message to a running program. PID 1 never waits for the child: between its change of
+// uid and exec(2) the tenant can stop it, or hold the program's file with a lease.
 #pragma once
 
 #include "guest/wire.h"
@@ -16,13 +17,22 @@ struct Launch {
   int cgroup = -1;  // the command's own, or -1
 };
 
-struct Launched {
-  int pid = -1;
-  const char* step = nullptr;  // what failed when pid is -1
-  int number = 0;              // its errno
+// A step that failed. The text is a literal: its address means the same in a forked child.
+struct Step {
+  const char* text = nullptr;
+  int number = 0;  // errno
 };
 
-// Returns once the program was executed or could not be.
+struct Launched {
+  int pid = -1;
+  int status = -1;  // readable: end of file once the program runs, or a Step
+  Step failed;      // when pid is -1
+};
+
+// Returns at once.
 Launched launch(const Launch& launch);
+
+// 1: the program runs. 0: not known yet. -1: `step` says what failed.
+int read_status(int status, Step& step);
 
 }  // namespace tb::guest

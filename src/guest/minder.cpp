@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -28,26 +29,42 @@ std::uint64_t micros(const timeval& time) {
          static_cast<std::uint64_t>(time.tv_usec);
 }
 
+void tell(int reports, const MinderReport& report) {
+  (void)!::write(reports, &report, sizeof report);
+}
+
+// It may wait: nobody waits for it.
+Step wait_for_exec(int status) {
+  Step step;
+  pollfd poll{status, POLLIN, 0};
+  int result = 0;
+  while ((result = read_status(status, step)) == 0) ::poll(&poll, 1, -1);
+  ::close(status);
+  return result < 0 ? step : Step{};
+}
+
 // Collects orphans and tells of the leader's end; goes when it has nobody left to mind.
 [[noreturn]] void mind(const Launch& launch, int reports) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   const Launched launched = guest::launch(launch);
-  // The step is a literal of this program: the same address in the guest.
-  if (::write(reports, &launched, sizeof launched) != sizeof launched) ::_exit(1);
-  if (launched.step) ::_exit(1);
+  MinderReport report;
+  report.pid = launched.pid;
+  report.failed = launched.pid < 0 ? launched.failed : wait_for_exec(launched.status);
+  tell(reports, report);
+  if (report.failed.text) ::_exit(1);
   // Nothing else of the guest: least of all the writing ends of the command's pipes.
   ::dup2(reports, kReportFd);
   ::syscall(SYS_close_range, kReportFd + 1, ~0u, 0);
   for (;;) {
-    int status = 0;
     rusage usage{};
-    const pid_t pid = ::wait4(-1, &status, 0, &usage);
+    const pid_t pid = ::wait4(-1, &report.status, 0, &usage);
     if (pid < 0 && errno == EINTR) continue;
     if (pid < 0) ::_exit(0);
     if (pid != launched.pid) continue;
-    const MinderReport report{status, micros(usage.ru_utime) + micros(usage.ru_stime),
-                              static_cast<std::uint64_t>(usage.ru_maxrss) * 1024};
-    (void)!::write(kReportFd, &report, sizeof report);
+    report.ended = true;
+    report.cpu_us = micros(usage.ru_utime) + micros(usage.ru_stime);
+    report.peak_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+    tell(kReportFd, report);
     ::close(kReportFd);
   }
 }
@@ -98,27 +115,24 @@ std::vector<int> below(int top) {
 
 }  // namespace
 
-Minder launch_minded(const Launch& launch, Launched& launched) {
+Minder launch_minded(const Launch& launch, Step& failed) {
   Minder minder;
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
-    launched = {-1, "make pipes", errno};
+    failed = {"make pipes", errno};
     return minder;
   }
   minder.pid = ::fork();
   if (minder.pid == 0) mind(launch, ends[1]);
   const int why = errno;
   ::close(ends[1]);
-  minder.reports = ends[0];
   if (minder.pid < 0) {
-    launched = {-1, "fork", why};
-  } else if (::read(minder.reports, &launched, sizeof launched) != sizeof launched) {
-    launched = {-1, "start a minder", EAGAIN};  // ended at once: no room for a process
+    ::close(ends[0]);
+    failed = {"fork", why};
+    return {};
   }
-  if (launched.step) {
-    ::close(minder.reports);
-    minder = {};
-  }
+  minder.reports = ends[0];
+  ::fcntl(minder.reports, F_SETFL, O_NONBLOCK);
   return minder;
 }
 
@@ -138,8 +152,10 @@ void end_strays(const std::vector<int>& minders) {
   }
 }
 
-bool read_report(int reports, MinderReport& report) {
-  return ::read(reports, &report, sizeof report) == sizeof report;
+int read_report(int reports, MinderReport& report) {
+  const ssize_t n = ::read(reports, &report, sizeof report);
+  if (n == sizeof report) return 1;
+  return n < 0 && errno == EAGAIN ? 0 : -1;
 }
 
 void signal_below(int minder, int number) {

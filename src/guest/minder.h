@@ -16,17 +16,21 @@ struct Minder {
   int reports = -1;  // readable when the command has ended
 };
 
+// What it says: first that the program runs or could not be started, then how it ended.
 struct MinderReport {
+  int pid = 0;  // of the command
+  Step failed;
+  bool ended = false;
   int status = 0;
   std::uint64_t cpu_us = 0;
   std::uint64_t peak_bytes = 0;
 };
 
-// Like launch(), below a minder. `launched.pid` is the command's own.
-Minder launch_minded(const Launch& launch, Launched& launched);
+// Like launch(), below a minder; returns at once.
+Minder launch_minded(const Launch& launch, Step& failed);
 
-// False: nothing to read yet, or the minder died without a word.
-bool read_report(int reports, MinderReport& report);
+// 1: a report. 0: none yet. -1: the minder is gone.
+int read_report(int reports, MinderReport& report);
 
 // Sends a signal to everything below the minder; SIGKILL until nothing is left.
 void signal_below(int minder, int number);

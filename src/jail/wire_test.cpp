@@ -128,7 +128,8 @@ void decode_noise(const T& message, std::mt19937& random) {
     for (int i = 0; i < 3; ++i) noisy[random() % noisy.size()] = static_cast<char>(random());
     if (random() % 2 == 0) noisy.resize(random() % noisy.size());
     T back;
-    if (decode(noisy, back)) EXPECT_EQ(encoded(back), noisy);
+    if (!decode(noisy, back)) continue;
+    EXPECT_EQ(encoded(back), noisy);
   }
 }
 

