@@ -39,6 +39,7 @@ namespace {
 int ask(const Config& config, bool as_json) {
   // Asks a keeper, which has tried everything: what it says is what sandboxes really get.
   const bool started = prepare(config);
+  drop_privileges(server_uid());
   return with_engine(config, [&](native::NativeProvider& provider) -> awaitable<int> {
     const jail::Welcome welcome = co_await provider.hello();
     if (as_json) {

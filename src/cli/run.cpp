@@ -50,6 +50,7 @@ awaitable<int> run_once(const Config& config, const RunOptions& options,
 
 int run(const Config& config, const RunOptions& options) {
   const bool started = prepare(config);
+  drop_privileges(server_uid());  // the output directory is the server's: no root in there
   return with_engine(config, [&](native::NativeProvider& provider) -> awaitable<int> {
     int code = 1;
     std::exception_ptr failure;

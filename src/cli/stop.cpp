@@ -8,6 +8,7 @@
 namespace tb::cli {
 
 int stop(const Config& config) {
+  drop_privileges(server_uid());
   try {
     // The keeper ends its sandboxes and itself; a server that loses its keeper ends too.
     return with_engine(config, [](native::NativeProvider& provider) -> awaitable<int> {

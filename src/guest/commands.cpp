@@ -404,7 +404,8 @@ bool Commands::tell(int control, Command& command) {
 bool Commands::report(int control) {
   if (!ready_told_) {
     Ready ready;
-    ready.commands = static_cast<std::uint32_t>(commands_.size());
+    ready.commands = static_cast<std::uint32_t>(std::count_if(
+        commands_.begin(), commands_.end(), [](const auto& c) { return c->running; }));
     Writer out;
     ready.encode(out);
     ready_told_ = os::send_packet(control, out.view()) == 1;

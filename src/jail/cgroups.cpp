@@ -202,6 +202,8 @@ void limit_memory(const std::string& dir, bool v2, const Limits& limits) {
     // Memory and swap together: no swap. Absent where swap accounting is off.
     write_quietly(dir + "/memory.memsw.limit_in_bytes", bytes);
     write_quietly(dir + "/memory.swappiness", "0");
+    // v1 counts the buffers of TCP sockets only when they have a limit.
+    write_quietly(dir + "/memory.kmem.tcp.limit_in_bytes", bytes);
   }
 }
 

@@ -10,7 +10,7 @@
 namespace tb::jail {
 namespace {
 
-constexpr std::size_t kMaxQueued = 100000;  // packets; one who reads none of them is dropped
+constexpr std::size_t kMaxQueued = 16 << 20;  // bytes; one who reads none of them is dropped
 
 }  // namespace
 
@@ -65,8 +65,9 @@ void Clients::send_to_all(const std::string& packet) {
 void Clients::send(int client, std::string packet, os::Fd passed) {
   const auto found = clients_.find(client);
   if (found == clients_.end()) return;
+  found->second.queued += packet.size() + sizeof(Waiting);
   found->second.queue.push_back({std::move(packet), std::move(passed)});
-  if (found->second.queue.size() > kMaxQueued) return drop(client);
+  if (found->second.queued > kMaxQueued) return drop(client);
   flush(found->second);
 }
 
@@ -87,6 +88,7 @@ void Clients::flush(Client& client) {
     const int result =
         os::send_packet(client.socket.get(), next.data, &passed, passed >= 0 ? 1 : 0);
     if (result == 0) break;
+    client.queued -= next.data.size() + sizeof(Waiting);
     client.queue.pop_front();  // on an error too: the end of file follows
   }
   if (!waited && client.queue.empty()) return;

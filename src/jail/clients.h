@@ -45,6 +45,7 @@ class Clients {
   struct Client {
     os::Fd socket;
     std::deque<Waiting> queue;
+    std::size_t queued = 0;  // bytes in it
   };
   void flush(Client& client);
   void send_to_all(const std::string& packet);

@@ -48,9 +48,13 @@ void run(const std::vector<std::string>& argv) {
   if (status != 0) throw Error{Code::unavailable, argv[0] + " failed"};
 }
 
+// By descriptor, and never through a link: the top of the tree belongs to the guest.
 void own(int dir, const char* name, std::uint32_t uid, mode_t mode) {
-  os::attempt("chown", [&] { return ::fchownat(dir, name, uid, uid, AT_SYMLINK_NOFOLLOW); });
-  os::attempt("chmod", [&] { return ::fchmodat(dir, name, mode, 0); });
+  os::Fd part{os::attempt(std::string{"open "} + name, [&] {
+    return ::openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  })};
+  os::attempt("chown", [&] { return ::fchown(part.get(), uid, uid); });
+  os::attempt("chmod", [&] { return ::fchmod(part.get(), mode); });
 }
 
 // Gives every file of a tree to its next owner: only when the uid that it had is taken.
@@ -119,9 +123,10 @@ void Disk::open_pool(const std::string& dir) {
   root_path_ = dir + "/pool";
   fs::create_directories(root_path_);
   // In the keeper's own mount namespace: it is gone when the keeper is. No discard: it would make
-  // the image sparse again.
+  // the image sparse again. No copy on write: such files can't be compressed, which kernel threads
+  // would do at nobody's expense.
   check(::mount(device_.path.c_str(), root_path_.c_str(), "btrfs",
-                MS_NOSUID | MS_NODEV | MS_NOATIME, "nodiscard,commit=30"),
+                MS_NOSUID | MS_NODEV | MS_NOATIME, "nodiscard,nodatacow,commit=30"),
         "mount the pool");
   root_ = os::Fd{
       check(::open(root_path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), "open the pool")};

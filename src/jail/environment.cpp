@@ -2,8 +2,10 @@
 #include "jail/environment.h"
 
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <spawn.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
@@ -128,7 +130,8 @@ std::vector<std::string> top_level_programs(const fs::path& root) {
 
 void unpack(const std::string& tar, const std::string& to) {
   fs::create_directories(to);
-  const char* argv[] = {"tar", "--numeric-owner", "-xf", tar.c_str(), "-C", to.c_str(), nullptr};
+  const char* argv[] = {"tar", "--numeric-owner", "--force-local", "-xf", tar.c_str(),
+                        "-C",  to.c_str(),        nullptr};
   pid_t pid = 0;
   const int result =
       ::posix_spawnp(&pid, "tar", nullptr, nullptr, const_cast<char* const*>(argv), environ);
@@ -141,13 +144,23 @@ void unpack(const std::string& tar, const std::string& to) {
   }
 }
 
+// A file as a process in the image would see it: links of the image lead nowhere else.
+std::string read_in_image(const fs::path& image, const std::string& path) {
+  os::Fd root{check(::open(image.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC), "open the image")};
+  open_how how{};
+  how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+  os::Fd file{static_cast<int>(::syscall(SYS_openat2, root.get(), path.c_str(), &how, sizeof how))};
+  struct stat info{};
+  if (!file || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return {};
+  return os::read_file("/proc/self/fd/" + std::to_string(file.get()));
+}
+
 // The image's own users, with ours added.
 void add_user(const fs::path& image, const fs::path& layer) {
   for (const auto& [file, line] :
        {std::pair{"etc/passwd", kMadeUp[0].content}, std::pair{"etc/group", kMadeUp[1].content}}) {
-    std::string content;
-    std::error_code ignored;
-    if (fs::is_regular_file(image / file, ignored)) content = os::read_file(image / file);
+    std::string content = read_in_image(image, file);
     if (content.find("sandboxuser:") != std::string::npos) continue;
     if (content.empty()) {
       content = line;
@@ -212,7 +225,12 @@ Environment Environment::open(const std::string& name, const std::string& dir) {
         throw Error{Code::invalid, "image " + path + " is neither a directory nor a tar file"};
       }
       image = dir + "/image";
-      if (!fs::exists(image)) unpack(path, image);
+      if (!fs::exists(image)) {
+        // Under another name until it is whole.
+        os::remove_tree(image + ".new");
+        unpack(path, image + ".new");
+        fs::rename(image + ".new", image);
+      }
     }
     add_user(image, root);
     for (const char* file : {"etc/resolv.conf", "etc/hosts"}) {

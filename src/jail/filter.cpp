@@ -180,13 +180,15 @@ std::string value_filter() {
     int error;
   };
   const Refusal refusals[] = {
-      {"ioctl", 1, kLow, 0x5412, EPERM},     // TIOCSTI: types into the terminal
-      {"ioctl", 1, kLow, 0x541c, EPERM},     // TIOCLINUX
-      {"ioctl", 1, kLow, 0x541d, EPERM},     // TIOCCONS
-      {"ioctl", 1, kLow, 0x5423, EPERM},     // TIOCSETD: line disciplines
-      {"ioctl", 1, 0xff00, 0x9400, ENOTTY},  // btrfs: a subvolume of one's own has no quota
-      {"prctl", 0, kLow, 35, EPERM},         // PR_SET_MM
-      {"prctl", 0, kLow, 62, EPERM},         // PR_SCHED_CORE
+      {"ioctl", 1, kLow, 0x5412, EPERM},           // TIOCSTI: types into the terminal
+      {"ioctl", 1, kLow, 0x541c, EPERM},           // TIOCLINUX
+      {"ioctl", 1, kLow, 0x541d, EPERM},           // TIOCCONS
+      {"ioctl", 1, kLow, 0x5423, EPERM},           // TIOCSETD: line disciplines
+      {"ioctl", 1, 0xff00, 0x9400, ENOTTY},        // btrfs: a subvolume of one's own has no quota
+      {"ioctl", 1, kLow, 0x40086602, EOPNOTSUPP},  // FS_IOC_SETFLAGS: compression, again
+      {"ioctl", 1, kLow, 0x401c5820, EOPNOTSUPP},  // FS_IOC_FSSETXATTR
+      {"prctl", 0, kLow, 35, EPERM},               // PR_SET_MM
+      {"prctl", 0, kLow, 62, EPERM},               // PR_SCHED_CORE
       {"socket", 0, kLow, AF_NETLINK, EAFNOSUPPORT},
   };
   Context context = make_context(SCMP_ACT_ALLOW);

@@ -12,6 +12,8 @@
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 
+#include <filesystem>
+
 #include "guest/wire.h"
 #include "jail/filter.h"
 #include "jail/guest_image.h"
@@ -226,6 +228,10 @@ Workshop open_workshop(const std::string& state_dir, bool root) {
       std::make_unique<CgroupTree>(root ? find_cgroups() : CgroupHost{}, tag_of(state_dir));
   workshop.disk = std::make_unique<Disk>(state_dir + "/disk", root);
   workshop.masks = proc_masks();
+  const std::string env = state_dir + "/env";
+  std::filesystem::create_directories(env);
+  // An image may hold set-uid programs: nobody else on this host gets to them.
+  check(::chmod(env.c_str(), 0700), "chmod " + env);
   workshop.program = os::sealed_memfd("threadbox-guest", guest_image(), true);
   workshop.config = make_config(workshop);
   workshop.environment("host");

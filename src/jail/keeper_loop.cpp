@@ -214,7 +214,11 @@ void Keeper::on_client(int fd) {
 void Keeper::save(const std::string& id, const Live& live) {
   if (live.label.empty()) return;  // nobody's yet: its files go with it
   const Jail& jail = *live.jail;
-  records_.save(id, {jail.environment, jail.limits, jail.slot, live.ttl_ms, live.label});
+  try {
+    records_.save(id, {jail.environment, jail.limits, jail.slot, live.ttl_ms, live.label});
+  } catch (const std::exception& error) {
+    say(error.what());  // a full disk: it lives on, but would not survive us
+  }
 }
 
 void Keeper::end(Live& live, bool keep_files) {

@@ -74,10 +74,10 @@ void Keeper::create(int client, std::uint32_t number, Reader& in) {
   watch(live.jail->guest.get(), EPOLLIN);
   guests_[live.jail->guest.get()] = create.id;
   pids_[live.jail->pid] = create.id;
+  Live& kept = live_.emplace(create.id, std::move(live)).first->second;
   clients_.send(client, clients_.reply(Message::created, number).take(),
-                std::move(live.jail->control));
-  save(create.id, live);
-  live_.emplace(create.id, std::move(live));
+                std::move(kept.jail->control));
+  save(create.id, kept);
 }
 
 void Keeper::attach(int client, std::uint32_t number, Reader& in) {
@@ -107,12 +107,13 @@ void Keeper::label(int client, std::uint32_t number, Reader& in) {
 
 void Keeper::destroy(int client, std::uint32_t number, Reader& in) {
   const std::string id = in.bytes();
+  const bool keep_files = in.u8() != 0;
   if (!in.done()) throw Error{Code::invalid, "malformed destroy"};
   if (const auto found = live_.find(id); found != live_.end()) {
     found->second.waiters.push_back({client, number});
-    end(found->second, false);
+    end(found->second, keep_files);
   } else {
-    if (dormant_.erase(id) > 0) forget_files(id);
+    if (!keep_files && dormant_.erase(id) > 0) forget_files(id);
     clients_.done({client, number});
   }
 }

@@ -19,7 +19,7 @@ enum class Message : std::uint8_t {
   create = 2,
   attach = 3,
   label = 4,
-  destroy = 5,
+  destroy = 5,  // id, and 1 to keep its files
   list = 6,
   stop = 7,
   // from the keeper

@@ -163,9 +163,10 @@ void KeeperClient::tell(const jail::Label& label) {
   send(out.take());
 }
 
-awaitable<void> KeeperClient::destroy(std::string id) {
+awaitable<void> KeeperClient::destroy(std::string id, bool keep_files) {
   Writer out;
   out.bytes(id);
+  out.u8(keep_files ? 1 : 0);
   std::string body = out.take();
   co_await ask(jail::Message::destroy, std::move(body));
 }

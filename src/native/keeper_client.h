@@ -29,7 +29,7 @@ class KeeperClient {
   awaitable<os::Fd> create(jail::Create create);
   awaitable<os::Fd> attach(std::string id);
   void tell(const jail::Label& label);  // without an answer
-  awaitable<void> destroy(std::string id);
+  awaitable<void> destroy(std::string id, bool keep_files);
   awaitable<std::vector<jail::Item>> list();
   awaitable<void> stop();
 

@@ -37,8 +37,8 @@ void StreamFile::open_pipe(os::Fd pipe) {
 
 void StreamFile::open_file() {
   if (file_) return;
-  file_ = os::Fd{
-      check(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600), "open an output file")};
+  file_ = os::Fd{check(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600),
+                       "open an output file")};
 }
 
 // In one system call from the pipe into the file: no moment in which only we have the bytes.

@@ -180,13 +180,21 @@ void NativeProcess::release() {
   guest::Release message{id_, what};
   Writer out;
   message.encode(out);
-  tell_(out.view());
+  tell_(out.take());
 }
 
-awaitable<void> NativeProcess::wait_started() {
+awaitable<bool> NativeProcess::wait_started(Milliseconds limit) {
   const auto self = shared_from_this();
-  while (!started_ && !failure_) co_await changed_.wait();
+  asio::steady_timer deadline{executor_, limit};
+  const auto late = std::make_shared<bool>(false);  // the handler may outlive this frame
+  deadline.async_wait([self, late](boost::system::error_code error) {
+    if (error) return;
+    *late = true;
+    self->changed_.notify_all();
+  });
+  while (!started_ && !failure_ && !*late) co_await changed_.wait();
   if (failure_) throw explain(*failure_);
+  co_return started_;
 }
 
 awaitable<sandbox::Exit> NativeProcess::wait() {
@@ -199,7 +207,7 @@ void NativeProcess::kill() {
   guest::Signal message{id_, SIGKILL, 1};
   Writer out;
   message.encode(out);
-  tell_(out.view());
+  tell_(out.take());
 }
 
 }  // namespace tb::native

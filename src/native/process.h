@@ -18,7 +18,7 @@ namespace tb::native {
 class NativeProcess : public sandbox::Process, public std::enable_shared_from_this<NativeProcess> {
  public:
   // How to reach the guest about this process.
-  using Tell = std::function<void(const std::string& message)>;
+  using Tell = std::function<void(std::string message)>;
 
   NativeProcess(asio::any_io_executor executor, std::uint32_t id, const std::string& path,
                 const OutputLimits& limits, Tell tell);
@@ -31,8 +31,8 @@ class NativeProcess : public sandbox::Process, public std::enable_shared_from_th
   // Ended under an earlier server, which wrote this down.
   void restore(const guest::Exited& exit);
 
-  // Throws Error when it could not be started.
-  awaitable<void> wait_started();
+  // False: nothing was heard for so long. Throws Error when it could not be started.
+  awaitable<bool> wait_started(Milliseconds limit);
 
   std::uint32_t id() const override { return id_; }
   const std::optional<sandbox::Exit>& exit() const override { return exit_; }

@@ -5,7 +5,15 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/error.h"
+
 namespace tb::native {
+namespace {
+
+constexpr auto kAnswer = 3s;  // for a sandbox that runs
+constexpr auto kSetUp = 30s;  // for one that is made, on a busy machine
+
+}  // namespace
 
 NativeProvider::NativeProvider(asio::any_io_executor executor, const std::string& state_dir,
                                sandbox::OutputLimits output)
@@ -53,7 +61,8 @@ awaitable<std::shared_ptr<sandbox::Sandbox>> NativeProvider::create(sandbox::San
   create.fail_at = std::exchange(fail_at_, 0);
   os::Fd control = co_await keeper_.create(std::move(create));
   auto sandbox = connect(spec.id, spec.label, std::move(control));
-  co_await sandbox->wait_ready();
+  const bool answered = co_await sandbox->wait_ready(kSetUp);
+  if (!answered) throw Error{Code::unavailable, "the sandbox does not answer"};
   co_return sandbox;
 }
 
@@ -79,7 +88,13 @@ awaitable<std::vector<sandbox::Found>> NativeProvider::list() {
 awaitable<std::shared_ptr<sandbox::Sandbox>> NativeProvider::adopt(sandbox::Found found) {
   os::Fd control = co_await keeper_.attach(found.id);
   auto sandbox = connect(found.id, found.label, std::move(control));
-  co_await sandbox->wait_ready();
+  const bool answered = co_await sandbox->wait_ready(kAnswer);
+  if (!answered) {
+    // Its files are worth more than what runs in it.
+    forget(found.id);
+    co_await keeper_.destroy(found.id, true);
+    throw Error{Code::unavailable, "the sandbox does not answer"};
+  }
   co_return sandbox;
 }
 
@@ -94,7 +109,7 @@ void NativeProvider::renew(sandbox::Sandbox& sandbox, Milliseconds idle) {
 
 awaitable<void> NativeProvider::destroy(std::string id) {
   forget(id);
-  co_await keeper_.destroy(std::move(id));
+  co_await keeper_.destroy(std::move(id), false);
 }
 
 void NativeProvider::on_gone(sandbox::OnGone callback) { gone_ = std::move(callback); }

@@ -18,6 +18,8 @@ namespace {
 constexpr std::size_t kKeptProcesses = 64;  // finished ones whose output can still be read
 constexpr unsigned kMaxLogged = 1024;       // exits, before the log is written anew
 constexpr std::size_t kInlineMessage = 48 << 10;
+constexpr std::size_t kMaxQueued = 1024;  // messages
+constexpr auto kAnswer = 15s;             // for PID 1 to start a command
 
 std::vector<std::string> environment_of(const sandbox::Command& command) {
   std::vector<std::pair<std::string, std::string>> all = {
@@ -92,6 +94,7 @@ void NativeSandbox::on_readable() {
     if (result < 0 && errno == EAGAIN) break;
     if (result <= 0) return close();
     receive({packet.data, packet.size}, packet);
+    if (!alive_) return;
   }
   listen();
 }
@@ -128,10 +131,17 @@ void NativeSandbox::told_started(Reader& in, os::Packet& from) {
   const bool good = guest::Started::decode(in, started) && from.fd_count == 2;
   os::Fd out{from.fd_count > 0 ? from.fds[0] : -1};
   os::Fd err{from.fd_count > 1 ? from.fds[1] : -1};
-  if (!good) return;
   std::shared_ptr<NativeProcess>& process = processes_[started.id];
   if (!process) process = make_process(started.id);
   next_ = std::max(next_, started.id + 1);
+  if (!good) {
+    // Our own limit of descriptors: the command must not look as if it had printed nothing.
+    const std::shared_ptr<NativeProcess> unheard = process;
+    processes_.erase(started.id);
+    unheard->start_failed({started.id, EMFILE, "be listened to"});
+    unheard->kill();
+    return;
+  }
   process->started(std::move(out), std::move(err));
   if (to_be_told_ > 0 && --to_be_told_ == 0) changed_.notify_all();
 }
@@ -152,8 +162,8 @@ std::shared_ptr<NativeProcess> NativeSandbox::make_process(std::uint32_t id) {
     std::filesystem::create_directories(settings_.output_dir);
     dir_made_ = true;
   }
-  auto tell = [self = weak_from_this()](const std::string& message) {
-    if (auto sandbox = self.lock()) sandbox->tell(message);
+  auto tell = [self = weak_from_this()](std::string message) {
+    if (auto sandbox = self.lock()) sandbox->tell(std::move(message));
   };
   const std::string path = settings_.output_dir + "/" + std::to_string(id);
   return std::make_shared<NativeProcess>(executor_, id, path, settings_.output, std::move(tell));
@@ -228,34 +238,55 @@ void NativeSandbox::forget_old() {
   }
 }
 
-void NativeSandbox::tell(const std::string& message) {
+// Never waits: one sandbox that does not answer must not hold up the others.
+void NativeSandbox::tell(std::string message) {
   if (!alive_) return;
-  for (;;) {
-    const int result = os::send_packet(control_.native_handle(), message);
-    if (result == 1) return;
-    if (result < 0) return;  // its end arrives as end of file
-    // PID 1 reads at once; hundreds of packets fit.
-    pollfd poll{control_.native_handle(), POLLOUT, 0};
-    ::poll(&poll, 1, 100);
+  Waiting waiting;
+  if (message.size() > kInlineMessage) {
+    waiting.file = os::sealed_memfd("message", message, false);
+    waiting.message = std::string(1, static_cast<char>(guest::Message::by_file));
+  } else {
+    waiting.message = std::move(message);
   }
+  if (queue_.size() >= kMaxQueued) return close();  // it has not read for long
+  queue_.push_back(std::move(waiting));
+  flush();
 }
 
-void NativeSandbox::tell_large(const std::string& message) {
-  const os::Fd file = os::sealed_memfd("message", message, false);
-  const char type = static_cast<char>(guest::Message::by_file);
-  const int fd = file.get();
-  if (os::send_packet(control_.native_handle(), {&type, 1}, &fd, 1) != 1) {
-    throw Error{Code::unavailable, "the sandbox does not take the command"};
+void NativeSandbox::flush() {
+  while (!queue_.empty()) {
+    const int fd = queue_.front().file.get();
+    const int result =
+        os::send_packet(control_.native_handle(), queue_.front().message, &fd, fd >= 0 ? 1 : 0);
+    if (result == 0) break;
+    queue_.pop_front();  // on an error too: its end arrives as end of file
   }
+  if (queue_.empty() || flushing_) return;
+  flushing_ = true;
+  control_.async_wait(asio::posix::stream_descriptor::wait_write,
+                      [self = weak_from_this()](boost::system::error_code error) {
+                        auto sandbox = self.lock();
+                        if (!sandbox) return;
+                        sandbox->flushing_ = false;
+                        if (!error) sandbox->flush();
+                      });
 }
 
-awaitable<void> NativeSandbox::wait_ready() {
+awaitable<bool> NativeSandbox::wait_ready(Milliseconds limit) {
   const auto self = shared_from_this();
-  while (alive_ && (!ready_ || to_be_told_ > 0)) co_await changed_.wait();
+  asio::steady_timer deadline{executor_, limit};
+  const auto late = std::make_shared<bool>(false);
+  deadline.async_wait([self, late](boost::system::error_code error) {
+    if (error) return;
+    *late = true;
+    self->changed_.notify_all();
+  });
+  while (alive_ && !*late && (!ready_ || to_be_told_ > 0)) co_await changed_.wait();
   if (failure_) {
     throw Error{Code::internal, "the sandbox could not be set up: " + failure_->step};
   }
   if (!alive_) throw Error{Code::unavailable, "the sandbox ended while it was set up"};
+  co_return ready_&& to_be_told_ == 0;
 }
 
 awaitable<std::shared_ptr<sandbox::Process>> NativeSandbox::start(sandbox::Command command) {
@@ -274,12 +305,13 @@ awaitable<std::shared_ptr<sandbox::Process>> NativeSandbox::start(sandbox::Comma
   start.encode(out);
   auto process = make_process(start.id);
   processes_[start.id] = process;
-  if (out.view().size() > kInlineMessage) {
-    tell_large(out.view());
-  } else {
-    tell(out.view());
+  tell(out.take());
+  const bool answered = co_await process->wait_started(kAnswer);
+  if (!answered) {
+    processes_.erase(process->id());
+    process->kill();
+    throw Error{Code::unavailable, "the sandbox does not answer"};
   }
-  co_await process->wait_started();
   co_return process;
 }
 

@@ -28,7 +28,8 @@ class NativeSandbox : public sandbox::Sandbox, public std::enable_shared_from_th
   // Begins to listen. Call once, right after make_shared.
   void open();
   // Until PID 1 says that it is ready and, after a change of servers, has told what it knows.
-  awaitable<void> wait_ready();
+  // False: nothing was heard for so long.
+  awaitable<bool> wait_ready(Milliseconds limit);
   void set_label(std::string label) { label_ = std::move(label); }
   // It is gone: what runs in it is lost.
   void close();
@@ -47,8 +48,8 @@ class NativeSandbox : public sandbox::Sandbox, public std::enable_shared_from_th
   void receive(std::string_view packet, os::Packet& from);
   void told_started(Reader& in, os::Packet& from);
   void told_exited(Reader& in);
-  void tell(const std::string& message);
-  void tell_large(const std::string& message);
+  void tell(std::string message);
+  void flush();
   std::shared_ptr<NativeProcess> make_process(std::uint32_t id);
   void log_exit(const guest::Exited& exited);
   void load_earlier();
@@ -68,6 +69,12 @@ class NativeSandbox : public sandbox::Sandbox, public std::enable_shared_from_th
   std::optional<guest::Failure> failure_;
   std::uint32_t next_ = 1;
   bool dir_made_ = false;
+  struct Waiting {
+    std::string message;
+    os::Fd file;  // that holds the message itself, when it is large
+  };
+  std::deque<Waiting> queue_;  // what a busy PID 1 has not taken yet
+  bool flushing_ = false;
   std::deque<std::string> recent_exits_;  // as they stand in the log
   unsigned logged_ = 0;
   std::map<std::uint32_t, std::shared_ptr<NativeProcess>> processes_;

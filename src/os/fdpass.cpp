@@ -64,6 +64,8 @@ int receive_packet(int socket, Packet& packet) {
   if (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
     for (std::size_t i = 0; i < packet.fd_count; ++i) ::close(packet.fds[i]);
     packet.fd_count = 0;
+  }
+  if (message.msg_flags & MSG_TRUNC) {
     errno = EMSGSIZE;
     return -1;
   }

@@ -22,7 +22,8 @@ struct Packet {
 int send_packet(int socket, std::string_view data, const int* fds = nullptr, std::size_t count = 0);
 
 // 1: a packet arrived. 0: end of file. -1: errno says why (EAGAIN: nothing there). A packet that
-// was cut short (too large for the buffer) is EMSGSIZE, and its descriptors are closed.
+// was cut short (too large for the buffer) is EMSGSIZE, and its descriptors are closed. One whose
+// descriptors this process has no room for comes without any.
 int receive_packet(int socket, Packet& packet);
 
 }  // namespace tb::os

@@ -22,7 +22,18 @@ Sessions::Sessions(asio::any_io_executor executor, sandbox::Provider& provider, 
 
 awaitable<void> Sessions::open() {
   std::vector<sandbox::Found> all = co_await provider_.list();
-  for (sandbox::Found& found : all) co_await adopt(std::move(found));
+  // All at once: one that does not answer keeps nobody waiting for long.
+  Signal done{executor_};
+  TaskGroup tasks{executor_, [](const std::string&, std::exception_ptr) {}};
+  std::size_t left = all.size();
+  for (sandbox::Found& found : all) {
+    tasks.spawn("adopt", [this, &left, &done, found = std::move(found)]() -> awaitable<void> {
+      co_await adopt(found);
+      if (--left == 0) done.notify_all();
+    });
+  }
+  while (left > 0) co_await done.wait();
+  co_await tasks.close();
   pool_.open();
 }
 
@@ -30,29 +41,29 @@ awaitable<void> Sessions::close() { co_await pool_.close(); }
 
 // What an earlier server left: sessions, ready sandboxes, and files of sandboxes that died.
 awaitable<void> Sessions::adopt(sandbox::Found found) {
-  const std::string id = found.id;
+  std::optional<Session> known = from_label(found.label);
+  std::shared_ptr<sandbox::Sandbox> box;
   try {
-    std::optional<Session> known = from_label(found.label);
-    if (!found.label.empty() && !known) {
-      co_await provider_.destroy(id);
+    if (!known && !found.label.empty()) {
+      co_await provider_.destroy(found.id);
       co_return;
     }
-    std::shared_ptr<sandbox::Sandbox> box;
-    if (found.alive) box = co_await provider_.adopt(std::move(found));
-    if (!known) {
-      if (box) pool_.add_ready(std::move(box));
-      co_return;
-    }
-    auto session = std::make_shared<Session>(*known);
-    session->sandbox = std::move(box);
-    session->last_activity = std::chrono::system_clock::now();
-    if (session->sandbox) pool_.count_used();
-    insert(session);
-    log(LogLevel::info, "session_adopted",
-        {{"session", brief(session->id, 12)}, {"alive", session->sandbox ? "yes" : "no"}});
+    if (found.alive) box = co_await provider_.adopt(found);
   } catch (const Error& error) {
-    log(LogLevel::warning, "session_adoption_failed", {{"session", id}, {"error", error.what()}});
+    // A session whose sandbox is lost still has its files.
+    log(LogLevel::warning, "adoption_failed", {{"sandbox", found.id}, {"error", error.what()}});
   }
+  if (!known) {
+    if (box) pool_.add_ready(std::move(box));
+    co_return;
+  }
+  auto session = std::make_shared<Session>(*known);
+  session->sandbox = std::move(box);
+  session->last_activity = std::chrono::system_clock::now();
+  if (session->sandbox) pool_.count_used();
+  insert(session);
+  log(LogLevel::info, "session_adopted",
+      {{"session", brief(session->id, 12)}, {"alive", session->sandbox ? "yes" : "no"}});
 }
 
 void Sessions::insert(std::shared_ptr<Session> session) {
