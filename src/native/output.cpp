@@ -12,7 +12,7 @@
 namespace tb::native {
 namespace {
 
-constexpr std::size_t kMove = 1 << 20;        // bytes a splice moves at most
+constexpr std::size_t kMove = 1 << 20;        // bytes a splice moves at most: the largest pipe
 constexpr std::size_t kMaxSegments = 100000;  // then the order is told more coarsely
 
 std::string gap_line(std::uint64_t bytes) {
@@ -35,10 +35,10 @@ void StreamFile::open_pipe(os::Fd pipe) {
   ::fcntl(pipe_.get(), F_SETFL, ::fcntl(pipe_.get(), F_GETFL) | O_NONBLOCK);
 }
 
-void StreamFile::open_file() {
-  if (file_) return;
-  file_ = os::Fd{check(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600),
-                       "open an output file")};
+bool StreamFile::open_file() {
+  if (file_) return true;
+  file_ = os::Fd{::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
+  return static_cast<bool>(file_);
 }
 
 // In one system call from the pipe into the file: no moment in which only we have the bytes.
@@ -54,7 +54,7 @@ ssize_t StreamFile::move_to_file() {
       return poll.revents & POLLHUP ? 0 : -1;
     }
   }
-  open_file();
+  if (!open_file()) return -1;
   const ssize_t n = ::splice(pipe_.get(), nullptr, file_.get(), &at, room, SPLICE_F_NONBLOCK);
   if (n > 0) stored_ += static_cast<std::uint64_t>(n);
   return n;
@@ -73,7 +73,7 @@ ssize_t StreamFile::pass_by() {
 
 std::uint64_t StreamFile::drain() {
   std::uint64_t moved = 0;
-  while (!at_end_) {
+  while (!at_end_ && moved < kMove) {
     const bool full = stored_ >= limits_.stored.count;
     const ssize_t n = full ? pass_by() : move_to_file();
     if (n > 0) {
@@ -82,8 +82,8 @@ std::uint64_t StreamFile::drain() {
       continue;
     } else if (n < 0 && errno == EAGAIN) {
       break;
-    } else if (n < 0 && (errno == ENOSPC || errno == EDQUOT)) {
-      limits_.stored.count = stored_;  // the host's disk is full: go on without storing
+    } else if (n < 0 && !full && errno != EPIPE) {
+      limits_.stored.count = stored_;  // no room, no descriptor: go on in memory
     } else {
       at_end_ = true;
     }
@@ -114,8 +114,8 @@ Captured StreamFile::captured() const {
   Captured captured;
   captured.total = total_;
   if (total_ == 0) return captured;
-  if (total_ <= whole && total_ == stored_) {
-    captured.text = read(0, total_);
+  if (total_ <= whole && total_ == stored_ + tail_.size()) {
+    captured.text = read(0, stored_) + tail_;
     return captured;
   }
   const std::uint64_t half = whole / 2;
@@ -178,18 +178,24 @@ void Output::load_order() {
       known[err] += bytes;
       if (known[err] <= (err ? err_ : out_).stored()) note(bytes, err);
     }
+    saved_ = order_.size();
   }
   if (out_.stored() > known[0]) note(out_.stored() - known[0], false);
   if (err_.stored() > known[1]) note(err_.stored() - known[1], true);
 }
 
-void Output::save_order() const {
+// Appends the segments that have ended; the last one still grows, and its length follows from the
+// streams' sizes.
+void Output::save_order() {
   Writer out;
-  for (const Segment& segment : order_) {
-    out.u64(segment.bytes);
-    out.u8(segment.err ? 1 : 0);
+  for (; saved_ + 1 < order_.size(); ++saved_) {
+    out.u64(order_[saved_].bytes);
+    out.u8(order_[saved_].err ? 1 : 0);
   }
-  os::replace_file(path_ + ".order", out.view(), 0600);
+  const std::string path = path_ + ".order";
+  os::Fd file{::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
+  // Without it the order is lost after a restart, not a byte.
+  if (file) (void)!::write(file.get(), out.view().data(), out.view().size());
 }
 
 std::uint64_t Output::total(Stream which) const {

@@ -25,10 +25,15 @@ class StreamFile {
   void open_pipe(os::Fd pipe);
   const os::Fd& pipe() const { return pipe_; }
   bool at_end() const { return at_end_; }
-  // Moves what is in the pipe, until it is empty or at its end. Returns how many bytes came.
+  // Moves what is in the pipe, but not for ever when it is filled as fast: what fits into the
+  // largest pipe. Returns how many bytes came.
   std::uint64_t drain();
   // Once nobody watches it any more.
   void close_pipe() { pipe_.reset(); }
+  void abandon() {
+    at_end_ = true;
+    pipe_.reset();
+  }
   // It is opened again when it is needed: an idle session should hold no descriptor of it.
   void close_file() { file_.reset(); }
 
@@ -38,7 +43,7 @@ class StreamFile {
   Captured captured() const;
 
  private:
-  void open_file();
+  bool open_file();
   ssize_t move_to_file();
   ssize_t pass_by();
 
@@ -63,12 +68,18 @@ class Output {
   // Moves what has arrived. Out before err, when both have.
   void drain();
   bool at_end() const { return out_.at_end() && err_.at_end(); }
+  // Both streams count as ended.
+  void abandon() {
+    out_.abandon();
+    err_.abandon();
+  }
   void close_files() {
     out_.close_file();
     err_.close_file();
   }
 
   std::uint64_t total(Stream which) const;
+  std::uint64_t stored() const { return out_.stored() + err_.stored(); }
   std::string read(Stream which, std::uint64_t offset, std::size_t limit) const;
   Captured captured(Stream which) const;
   static void remove_files(const std::string& path);
@@ -81,7 +92,7 @@ class Output {
   void drain(StreamFile& file, bool err);
   void note(std::uint64_t bytes, bool err);
   void load_order();
-  void save_order() const;
+  void save_order();
   std::string read_all(std::uint64_t offset, std::size_t limit) const;
 
   std::string path_;
@@ -89,6 +100,7 @@ class Output {
   StreamFile out_;
   StreamFile err_;
   std::vector<Segment> order_;
+  std::size_t saved_ = 0;  // segments that stand in the file
 };
 
 }  // namespace tb::native

@@ -101,12 +101,7 @@ void NativeProcess::watch(Stream which) {
 void NativeProcess::on_readable(Stream which) {
   auto& pipe = pipes_[which == Stream::err];
   if (!pipe) return;
-  try {
-    output_.drain();
-  } catch (const std::exception&) {
-    // The file can't be made: the pipe stays full and the program waits, as on a full disk.
-    return;
-  }
+  output_.drain();
   for (const Stream stream : {Stream::out, Stream::err}) {
     auto& watched = pipes_[stream == Stream::err];
     if (watched && output_.stream(stream).at_end()) {
@@ -116,8 +111,15 @@ void NativeProcess::on_readable(Stream which) {
     }
   }
   if (pipe) watch(which);
+  if (exit_) output_.close_files();  // background output is rare: no descriptor waits for it
   release();
   changed_.notify_all();
+}
+
+void NativeProcess::stop_following() {
+  stop_watching();
+  output_.abandon();
+  release();
 }
 
 void NativeProcess::stop_watching() {
@@ -132,11 +134,7 @@ void NativeProcess::exited(const guest::Exited& exit) {
   // All that it printed before its end is in the pipes by now. What goes on printing in the
   // background is followed further.
   stop_watching();
-  try {
-    output_.drain();
-  } catch (const std::exception&) {
-    // Told by what is missing.
-  }
+  output_.drain();
   exit_ = translate(exit);
   for (const Stream stream : {Stream::out, Stream::err}) {
     if (output_.stream(stream).at_end()) {

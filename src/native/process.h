@@ -44,6 +44,11 @@ class NativeProcess : public sandbox::Process, public std::enable_shared_from_th
     return output_.read(stream, offset, limit);
   }
   bool over() const { return exit_ && output_.at_end(); }
+  // Ended, but something that it left running still holds its streams.
+  bool lingers() const { return exit_ && !output_.at_end(); }
+  // Follows them no further.
+  void stop_following();
+  std::uint64_t stored() const { return output_.stored(); }
   void remove_files() const { Output::remove_files(path_); }
 
  private:

@@ -15,8 +15,10 @@
 namespace tb::native {
 namespace {
 
-constexpr std::size_t kKeptProcesses = 64;  // finished ones whose output can still be read
-constexpr unsigned kMaxLogged = 1024;       // exits, before the log is written anew
+constexpr std::size_t kKeptProcesses = 64;   // finished ones whose output can still be read
+constexpr std::size_t kFollowed = 16;        // ended commands with output from the background
+constexpr std::uint64_t kStoredStreams = 4;  // times the limit of a stream, for a whole session
+constexpr unsigned kMaxLogged = 1024;        // exits, before the log is written anew
 constexpr std::size_t kInlineMessage = 48 << 10;
 constexpr std::size_t kMaxQueued = 1024;  // messages
 constexpr auto kAnswer = 15s;             // for PID 1 to start a command
@@ -227,14 +229,28 @@ void NativeSandbox::restore_exits() {
   }
 }
 
-// The oldest finished ones go when there are too many.
+// The oldest finished ones go when there are too many or they hold too much; and of those whose
+// streams something in the background still holds, only the newest are followed.
 void NativeSandbox::forget_old() {
-  if (processes_.size() <= kKeptProcesses) return;
-  for (auto at = processes_.begin(); at != processes_.end(); ++at) {
-    if (!at->second->over()) continue;
-    at->second->remove_files();
-    processes_.erase(at);
-    return;
+  std::uint64_t stored = 0;
+  std::size_t lingering = 0;
+  for (const auto& [id, process] : processes_) {
+    stored += process->stored();
+    lingering += process->lingers() ? 1 : 0;
+  }
+  const std::uint64_t most = settings_.output.stored.count * kStoredStreams;
+  for (auto at = processes_.begin(); at != processes_.end();) {
+    const auto current = at++;
+    NativeProcess& process = *current->second;
+    if (lingering > kFollowed && process.lingers()) {
+      --lingering;
+      process.stop_following();
+    }
+    const bool too_many = processes_.size() > kKeptProcesses || stored > most;
+    if (!too_many || !process.over() || processes_.size() == 1) continue;
+    stored -= process.stored();
+    process.remove_files();
+    processes_.erase(current);
   }
 }
 
