@@ -22,6 +22,16 @@ std::string settings_help() {
   return text;
 }
 
+void add_bench_options(CLI::App& bench, tb::cli::BenchOptions& options) {
+  bench.add_flag("--json", options.json, "as JSON");
+  bench.add_option("--rounds", options.rounds, "of each latency row")->capture_default_str();
+  bench.add_option("--sandboxes", options.sandboxes, "for the memory row")->capture_default_str();
+  bench.add_option("--only", options.only, "rows whose name contains this");
+  bench.add_option("--docker", options.docker,
+                   "a Docker Engine's socket, to compare; else the usual one if it answers");
+  bench.add_option("--image", options.image, "an image that this Docker has; else any");
+}
+
 int dispatch(int argc, char** argv) {
   CLI::App app{"Threadbox: a persistent, isolated Linux box for every conversation of an agent."};
   app.require_subcommand(1);
@@ -43,14 +53,7 @@ int dispatch(int argc, char** argv) {
 
   tb::cli::BenchOptions bench_options;
   auto* bench = app.add_subcommand("bench", "measure this machine");
-  bench->add_flag("--json", bench_options.json, "as JSON");
-  bench->add_option("--rounds", bench_options.rounds, "of each latency row")->capture_default_str();
-  bench->add_option("--sandboxes", bench_options.sandboxes, "for the memory row")
-      ->capture_default_str();
-  bench->add_option("--only", bench_options.only, "rows whose name contains this");
-  bench->add_option("--docker", bench_options.docker,
-                    "a Docker Engine's socket, to compare; else the usual one if it answers");
-  bench->add_option("--image", bench_options.image, "an image that this Docker has; else any");
+  add_bench_options(*bench, bench_options);
 
   auto* version = app.add_subcommand("version", "print the version");
 

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -13,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "guest/input.h"
 #include "guest/minder.h"
 #include "os/fdpass.h"
 
@@ -20,7 +20,6 @@ namespace tb::guest {
 namespace {
 
 constexpr std::size_t kMaxCommands = 1024;       // known at once, finished ones included
-constexpr std::size_t kPipeRoom = 60 << 10;      // what surely fits into a fresh pipe
 constexpr std::size_t kMaxArgument = 120 << 10;  // the kernel's MAX_ARG_STRLEN is 128 KiB
 
 std::uint64_t now_us() {
@@ -38,44 +37,6 @@ std::uint64_t micros(const timeval& time) {
 void close_fd(int& fd) {
   if (fd >= 0) ::close(fd);
   fd = -1;
-}
-
-int write_whole(int fd, const std::string& text) {
-  std::size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t n = ::write(fd, text.data() + done, text.size() - done);
-    if (n <= 0) return -1;
-    done += static_cast<std::size_t>(n);
-  }
-  return 0;
-}
-
-// The rest of the text is in a file that is read from its beginning.
-int text_file(const char* name, const std::string& text) {
-  const int fd = ::memfd_create(name, MFD_CLOEXEC);
-  if (fd < 0) return -1;
-  if (write_whole(fd, text) != 0 || ::lseek(fd, 0, SEEK_SET) != 0) {
-    ::close(fd);
-    return -1;
-  }
-  return fd;
-}
-
-// What the command reads as its stdin.
-int open_input(const std::string& input) {
-  if (input.empty()) return ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (input.size() > kPipeRoom) return text_file("stdin", input);
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return -1;
-  // A uid that has many pipes gets small ones: then a file does it too.
-  const bool fits = write_whole(ends[1], input) == 0;
-  ::close(ends[1]);
-  if (!fits) {
-    ::close(ends[0]);
-    return text_file("stdin", input);
-  }
-  ::fcntl(ends[0], F_SETFL, 0);  // blocking, as a program expects it
-  return ends[0];
 }
 
 }  // namespace

@@ -77,6 +77,8 @@ void Keeper::load_records() {
       continue;
     }
     const Clock::time_point deadline = deadline_after(record.ttl_ms);
+    // Another keeper may have it by now: then the files are given to another uid when needed.
+    if (workshop_.slots) workshop_.slots->try_claim(record.slot);
     dormant_.emplace(id, Dormant{std::move(record), deadline});
   }
   describe_cleaning(strays);
@@ -169,9 +171,9 @@ void Keeper::expire(Clock::time_point now) {
   for (auto dormant = dormant_.begin(); dormant != dormant_.end();) {
     const auto current = dormant++;
     if (current->second.deadline > now) continue;
-    forget_files(current->first);
-    clients_.tell_gone(current->first, false);
-    dormant_.erase(current);
+    const std::string id = current->first;
+    forget_dormant(id);
+    clients_.tell_gone(id, false);
   }
 }
 
@@ -248,8 +250,8 @@ void Keeper::on_death(pid_t pid) {
     dormant_.emplace(id, Dormant{std::move(record), live.deadline});
   } else {
     forget_files(id);
+    if (workshop_.slots) workshop_.slots->release(live.jail->slot);
   }
-  if (workshop_.slots) workshop_.slots->release(live.jail->slot);
   for (const Waiter& waiter : live.waiters) clients_.done(waiter);
   if (live.waiters.empty()) clients_.tell_gone(id, dormant_.contains(id));
 }
@@ -261,6 +263,14 @@ void Keeper::forget_files(const std::string& id) {
   } catch (const std::exception& error) {
     say(error.what());
   }
+}
+
+void Keeper::forget_dormant(const std::string& id) {
+  const auto found = dormant_.find(id);
+  if (found == dormant_.end()) return;
+  forget_files(id);
+  if (workshop_.slots) workshop_.slots->release(found->second.record.slot);
+  dormant_.erase(found);
 }
 
 void Keeper::retry_removals() {

@@ -32,7 +32,7 @@ struct Live {
 
 // One of which only the files are there.
 struct Dormant {
-  Record record;
+  Record record;  // its uids stay claimed: its files belong to them
   Clock::time_point deadline = Clock::time_point::max();
 };
 
@@ -74,6 +74,7 @@ class Keeper {
   void end(Live& live, bool keep_files);
   void on_death(pid_t pid);
   void forget_files(const std::string& id);
+  void forget_dormant(const std::string& id);
   void retry_removals();
   void stop();
 

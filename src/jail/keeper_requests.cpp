@@ -58,6 +58,7 @@ void Keeper::create(int client, std::uint32_t number, Reader& in) {
   std::optional<std::uint32_t> slot;
   const auto dormant = dormant_.find(create.id);
   if (dormant != dormant_.end()) slot = dormant->second.record.slot;
+  if (slot && workshop_.slots) workshop_.slots->release(*slot);  // claimed again at once
   os::fail_attempt(options_.allow_faults ? create.fail_at : 0);
   Live live;
   try {
@@ -113,7 +114,7 @@ void Keeper::destroy(int client, std::uint32_t number, Reader& in) {
     found->second.waiters.push_back({client, number});
     end(found->second, keep_files);
   } else {
-    if (!keep_files && dormant_.erase(id) > 0) forget_files(id);
+    if (!keep_files) forget_dormant(id);
     clients_.done({client, number});
   }
 }

@@ -31,10 +31,7 @@ bool Slots::lock(std::uint32_t slot) {
 
 std::uint32_t Slots::claim(std::optional<std::uint32_t> wanted) {
   if (os::attempt_must_fail()) throw SystemError{EIO, "claim a uid slot"};
-  if (wanted && *wanted < kSlots && !held_.contains(*wanted) && lock(*wanted)) {
-    held_.insert(*wanted);
-    return *wanted;
-  }
+  if (wanted && try_claim(*wanted)) return *wanted;
   for (std::uint32_t tried = 0; tried < kSlots; ++tried) {
     const std::uint32_t slot = next_;
     next_ = (next_ + 1) % kSlots;
@@ -43,6 +40,12 @@ std::uint32_t Slots::claim(std::optional<std::uint32_t> wanted) {
     return slot;
   }
   throw Error{Code::exhausted, "all uid slots of this machine are in use"};
+}
+
+bool Slots::try_claim(std::uint32_t slot) {
+  if (slot >= kSlots || held_.contains(slot) || !lock(slot)) return false;
+  held_.insert(slot);
+  return true;
 }
 
 void Slots::release(std::uint32_t slot) {

@@ -28,6 +28,8 @@ class Slots {
   explicit Slots(const std::string& file);
   // Prefers `wanted`; throws Error{exhausted} when none is free.
   std::uint32_t claim(std::optional<std::uint32_t> wanted = std::nullopt);
+  // False: somebody else has it.
+  bool try_claim(std::uint32_t slot);
   void release(std::uint32_t slot);
 
  private:

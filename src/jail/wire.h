@@ -37,7 +37,7 @@ struct Limits {
   std::uint64_t disk = 500ull << 20;
   std::uint32_t cpu_quota = 25000;  // of 100000: one core
   std::uint32_t pids = 256;
-  std::uint32_t open_files = 4096;
+  std::uint32_t open_files = 1024;
 
   void encode(Writer& out) const {
     out.u64(memory);

@@ -137,7 +137,7 @@ TEST(StreamFile, TheTailBeginsInTheFileWhenLittleCameAfterIt) {
 }
 
 // With less stored than an answer holds, nothing is missing at first.
-TEST(StreamFile, DISABLED_AGapIsOnlyToldWhenSomethingIsMissing) {
+TEST(StreamFile, AGapIsOnlyToldWhenSomethingIsMissing) {
   OneStream stream{limits(100, 10)};
   stream.say(letters(12));
   EXPECT_EQ(stream.file.captured().total, 12u);

@@ -24,7 +24,7 @@ struct Limits {
   Bytes disk = 500_MiB;
   unsigned cpu_quota = 25000;  // of 100000: one core
   unsigned pids = 256;
-  unsigned open_files = 4096;
+  unsigned open_files = 1024;
 };
 
 // What is kept of a command's output.
