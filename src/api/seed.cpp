@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The dialect of the seed systems' clients: one set of paths, the union of all generations' fields.
 #include <boost/json.hpp>
+#include <cmath>
 
 #include "api/errors.h"
 #include "api/fields.h"
@@ -40,7 +41,8 @@ session::SessionSpec read_spec(const json::object& body, const Service& service)
     if (!(*minutes > 0) || *minutes > kWeek) {
       throw http::HttpError{400, "\"timeout_minutes\" must be more than 0 and at most 10080"};
     }
-    spec.idle = Milliseconds{static_cast<std::int64_t>(*minutes * 60000)};
+    // Never 0, which would mean for ever.
+    spec.idle = Milliseconds{std::max<std::int64_t>(1, std::llround(*minutes * 60000))};
   }
   return spec;
 }

@@ -6,6 +6,8 @@
 
 #include <cstdio>
 
+#include "base/utf8.h"
+
 namespace tb {
 namespace {
 
@@ -26,7 +28,8 @@ std::string timestamp() {
 }
 
 // As JSON wants it; harmless in the other format too.
-std::string escape(std::string_view value) {
+std::string escape(std::string_view bytes) {
+  const std::string value = to_utf8(std::string{bytes});
   std::string out;
   out.reserve(value.size());
   for (const char c : value) {

@@ -142,10 +142,13 @@ void Output::open_pipes(os::Fd out, os::Fd err) {
 
 void Output::note(std::uint64_t bytes, bool err) {
   const bool same = !order_.empty() && order_.back().err == err;
-  if (same || order_.size() >= kMaxSegments) {
+  if (same) {
     order_.back().bytes += bytes;
-  } else {
+  } else if (order_.size() < kMaxSegments) {
     order_.push_back({bytes, err});
+  } else {
+    // More coarsely: with the last bytes of the same stream.
+    (order_.end() - 2)->bytes += bytes;
   }
 }
 
@@ -175,8 +178,10 @@ void Output::load_order() {
       const std::uint64_t bytes = in.u64();
       const bool err = in.u8() != 0;
       if (!in.ok()) break;
-      known[err] += bytes;
-      if (known[err] <= (err ? err_ : out_).stored()) note(bytes, err);
+      // After a crash of the machine it may know of bytes that the file has not.
+      const std::uint64_t there = (err ? err_ : out_).stored() - known[err];
+      known[err] += std::min(bytes, there);
+      if (there > 0) note(std::min(bytes, there), err);
     }
     saved_ = order_.size();
   }
@@ -242,9 +247,14 @@ Captured Output::captured(Stream which) const {
     return captured;
   }
   captured.truncated = true;
-  const std::uint64_t half = std::min(whole / 2, stored / 2);
-  captured.text =
-      read_all(0, half) + gap_line(captured.total - 2 * half) + read_all(stored - half, half);
+  const std::uint64_t half = whole / 2;
+  captured.text = read_all(0, std::min(half, stored));
+  // Beyond what is stored the order is not known: the newest of each stream.
+  std::string tail = err_.tail() + out_.tail();
+  if (tail.size() > half) tail.erase(0, tail.size() - half);
+  const std::uint64_t more = std::min(half - tail.size(), stored - captured.text.size());
+  tail.insert(0, read_all(stored - more, more));
+  captured.text += gap_line(captured.total - captured.text.size() - tail.size()) + tail;
   return captured;
 }
 

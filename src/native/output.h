@@ -40,6 +40,7 @@ class StreamFile {
   std::uint64_t total() const { return total_; }
   std::uint64_t stored() const { return stored_; }
   std::string read(std::uint64_t offset, std::size_t limit) const;
+  const std::string& tail() const { return tail_; }
   Captured captured() const;
 
  private:

@@ -263,7 +263,7 @@ TEST(Output, AllShowsHeadAndTailInOrder) {
   EXPECT_EQ(captured.total, 20u);
 }
 
-TEST(Output, DISABLED_AllEndsWithTheNewestBytesEvenBeyondTheStoredLimit) {
+TEST(Output, AllEndsWithTheNewestBytesEvenBeyondTheStoredLimit) {
   Both both{limits(6, 8)};
   both.say("ERR", true);
   both.say(letters(20), false);
@@ -295,7 +295,7 @@ TEST(Output, AnOrderThatLagsBehindLosesNoByte) {
 }
 
 // After a crash of the machine the order may know more than the files have.
-TEST(Output, DISABLED_AnOrderThatIsAheadLosesNoByteEither) {
+TEST(Output, AnOrderThatIsAheadLosesNoByteEither) {
   Both both{limits(100, 1000)};
   both.say("ab", false);
   both.say("C", true);
@@ -309,7 +309,7 @@ TEST(Output, DISABLED_AnOrderThatIsAheadLosesNoByteEither) {
 }
 
 // As many pieces as are remembered; then more, on both streams.
-TEST(Output, DISABLED_NoByteIsLostWhenTheOrderIsToldMoreCoarsely) {
+TEST(Output, NoByteIsLostWhenTheOrderIsToldMoreCoarsely) {
   Both both{limits(100, 1 << 20)};
   constexpr int kRemembered = 100000;
   Writer order;

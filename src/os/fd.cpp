@@ -86,60 +86,67 @@ Fd sealed_memfd(const char* name, std::string_view content, bool executable) {
 
 namespace {
 
-// Opens a directory for emptying; a mode that locks the owner out is changed first.
-DIR* open_to_empty(int parent, const char* name) {
-  (void)!::fchmodat(parent, name, 0700, 0);
-  const int fd = ::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0) return nullptr;
-  DIR* stream = ::fdopendir(fd);
-  if (!stream) ::close(fd);
-  return stream;
+// Never deeper than this many descriptors: a deeper directory is moved up to the top and emptied in
+// another pass, so that a chain of 20,000 directories costs neither stack nor descriptors.
+constexpr std::size_t kDepth = 32;
+
+using Stream = std::unique_ptr<DIR, int (*)(DIR*)>;
+
+// Opens a directory for emptying; a mode that locks its owner out is changed first. By descriptor:
+// a link is never followed.
+Stream open_to_empty(int parent, const char* name) {
+  Fd path{::openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
+  if (!path) return {nullptr, &::closedir};
+  const std::string self = "/proc/self/fd/" + std::to_string(path.get());
+  (void)!::chmod(self.c_str(), 0700);
+  Fd fd{::openat(path.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (!fd) return {nullptr, &::closedir};
+  return {::fdopendir(fd.release()), &::closedir};
+}
+
+struct Level {
+  Stream stream;
+  std::string name;  // in the level above
+};
+
+// Empties the directory as far as it can. True: something was moved up, another pass is needed.
+bool empty_once(const std::string& path, unsigned long& lifted) {
+  std::vector<Level> levels;
+  levels.push_back({open_to_empty(AT_FDCWD, path.c_str()), ""});
+  if (!levels.back().stream) return false;
+  bool moved = false;
+  while (!levels.empty()) {
+    const int here = ::dirfd(levels.back().stream.get());
+    const dirent* entry = ::readdir(levels.back().stream.get());
+    if (!entry) {
+      const std::string name = levels.back().name;
+      levels.pop_back();
+      if (!levels.empty()) {
+        ::unlinkat(::dirfd(levels.back().stream.get()), name.c_str(), AT_REMOVEDIR);
+      }
+      continue;
+    }
+    const std::string name = entry->d_name;
+    if (name == "." || name == ".." || ::unlinkat(here, name.c_str(), 0) == 0) continue;
+    Stream child = open_to_empty(here, name.c_str());
+    if (!child) continue;  // not a directory, or not ours: it stays
+    if (levels.size() < kDepth) {
+      levels.push_back({std::move(child), name});
+      continue;
+    }
+    const std::string up = ".lifted-" + std::to_string(lifted++);
+    const int top = ::dirfd(levels.front().stream.get());
+    moved = ::renameat(here, name.c_str(), top, up.c_str()) == 0 || moved;
+  }
+  return moved;
 }
 
 }  // namespace
 
 void remove_tree(const std::string& path) {
-  struct stat info{};
-  if (::lstat(path.c_str(), &info) != 0) return;
-  if (!S_ISDIR(info.st_mode)) {
-    ::unlink(path.c_str());
-    return;
-  }
-  // Never deeper than kDepth descriptors: a deeper directory is moved up to the root and emptied
-  // there, so that a chain of 20,000 directories costs neither stack nor descriptors.
-  constexpr std::size_t kDepth = 32;
-  std::vector<DIR*> open;
-  std::vector<std::string> names;
-  DIR* root = open_to_empty(AT_FDCWD, path.c_str());
-  if (!root) return;
-  open.push_back(root);
+  if (::unlink(path.c_str()) == 0 || errno == ENOENT) return;
   unsigned long lifted = 0;
-  while (!open.empty()) {
-    DIR* current = open.back();
-    dirent* entry = ::readdir(current);
-    if (!entry) {
-      ::closedir(current);
-      open.pop_back();
-      if (!open.empty()) {
-        ::unlinkat(::dirfd(open.back()), names.back().c_str(), AT_REMOVEDIR);
-        names.pop_back();
-        ::rewinddir(open.back());
-      }
-      continue;
-    }
-    const std::string_view name = entry->d_name;
-    if (name == "." || name == "..") continue;
-    if (::unlinkat(::dirfd(current), entry->d_name, 0) == 0) continue;
-    if (errno != EISDIR && errno != EPERM) continue;
-    if (open.size() >= kDepth) {
-      const std::string lifted_name = ".lifted-" + std::to_string(lifted++);
-      ::renameat(::dirfd(current), entry->d_name, ::dirfd(open.front()), lifted_name.c_str());
-      continue;
-    }
-    if (DIR* child = open_to_empty(::dirfd(current), entry->d_name)) {
-      names.emplace_back(name);
-      open.push_back(child);
-    }
+  while (empty_once(path, lifted)) {
   }
   ::rmdir(path.c_str());
 }

@@ -144,7 +144,7 @@ TEST(RemoveTree, ManyEntriesInOneDirectory) {
 }
 
 // A tree with somebody else's directory in it, as a keeper without root may find one.
-TEST(RemoveTree, DISABLED_EndsAlthoughSomethingCannotBeRemoved) {
+TEST(RemoveTree, EndsAlthoughSomethingCannotBeRemoved) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to make somebody else's files";
   TestDir dir;
   ASSERT_EQ(::chmod(dir.path().c_str(), 0755), 0);
@@ -157,7 +157,7 @@ TEST(RemoveTree, DISABLED_EndsAlthoughSomethingCannotBeRemoved) {
   EXPECT_TRUE(fs::exists(dir / "top/theirs/file"));
 }
 
-TEST(RemoveTree, DISABLED_ALinkThatCannotBeRemovedIsNotFollowedEither) {
+TEST(RemoveTree, ALinkThatCannotBeRemovedIsNotFollowedEither) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to make somebody else's files";
   TestDir dir;
   ASSERT_EQ(::chmod(dir.path().c_str(), 0755), 0);
@@ -172,7 +172,7 @@ TEST(RemoveTree, DISABLED_ALinkThatCannotBeRemovedIsNotFollowedEither) {
   EXPECT_EQ(mode_of(dir / "precious"), before);
 }
 
-TEST(RemoveTree, DISABLED_ReadOnlyDirectoriesDeepDownGoAwayWithoutRoot) {
+TEST(RemoveTree, ReadOnlyDirectoriesDeepDownGoAwayWithoutRoot) {
   TestDir dir;
   ASSERT_EQ(::chmod(dir.path().c_str(), 0777), 0);
   const auto task = [&] {

@@ -16,6 +16,7 @@ Pool::Pool(asio::any_io_executor executor, sandbox::Provider& provider, PoolSett
     : provider_(provider),
       settings_(std::move(settings)),
       wanted_(executor),
+      made_(executor),
       tasks_(executor, [](const std::string&, std::exception_ptr) {}) {}
 
 void Pool::open() {
@@ -32,30 +33,52 @@ sandbox::SandboxSpec Pool::fresh_spec() const {
   return spec;
 }
 
-awaitable<std::shared_ptr<sandbox::Sandbox>> Pool::take() {
+void Pool::gone() {
+  --used_;
+  wanted_.notify_all();
+}
+
+void Pool::reserve() {
+  if (used_ + making_ >= settings_.capacity) {
+    throw Error{Code::exhausted, "Pool at max capacity, try again later"};
+  }
+  ++used_;
+}
+
+std::shared_ptr<sandbox::Sandbox> Pool::take_ready() {
   while (!ready_.empty()) {
     std::shared_ptr<sandbox::Sandbox> sandbox = std::move(ready_.front());
     ready_.pop_front();
     wanted_.notify_all();
     if (!sandbox->alive()) continue;
     ++used_;
-    co_return sandbox;
+    return sandbox;
   }
-  if (used_ + making_ >= settings_.capacity) {
-    throw Error{Code::exhausted, "Pool at max capacity, try again later"};
+  return nullptr;
+}
+
+awaitable<std::shared_ptr<sandbox::Sandbox>> Pool::take() {
+  if (auto sandbox = take_ready()) co_return sandbox;
+  // The last place is being filled: that one is for us.
+  while (making_ > 0 && used_ + making_ >= settings_.capacity) {
+    co_await made_.wait();
+    if (auto sandbox = take_ready()) co_return sandbox;
   }
-  ++used_;  // at once: others must not count on the same place
+  reserve();  // at once: others must not count on the same place
   sandbox::SandboxSpec spec = fresh_spec();
   try {
     co_return co_await provider_.create(std::move(spec));
   } catch (...) {
-    --used_;
+    gone();
     throw;
   }
 }
 
 bool Pool::drop(const std::string& id) {
-  return std::erase_if(ready_, [&](const auto& sandbox) { return sandbox->id() == id; }) > 0;
+  const auto same = [&](const auto& sandbox) { return sandbox->id() == id; };
+  if (std::erase_if(ready_, same) == 0) return false;
+  wanted_.notify_all();
+  return true;
 }
 
 awaitable<void> Pool::refill() {
@@ -76,6 +99,7 @@ awaitable<void> Pool::refill() {
       log(LogLevel::warning, "pool_refill_failed", {{"error", error.what()}});
     }
     --making_;
+    made_.notify_all();
     if (failed) {
       asio::steady_timer pause{executor, kPauseAfterFailure};
       co_await pause.async_wait(asio::use_awaitable);

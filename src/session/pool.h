@@ -28,12 +28,14 @@ class Pool {
   // A fresh sandbox: a ready one, or one made now. Throws Error{exhausted} at the capacity.
   awaitable<std::shared_ptr<sandbox::Sandbox>> take();
   // One that take() gave is gone.
-  void gone() { --used_; }
+  void gone();
   // A ready one of an earlier server, or one in use.
   void add_ready(std::shared_ptr<sandbox::Sandbox> sandbox) {
     ready_.push_back(std::move(sandbox));
   }
   void count_used() { ++used_; }
+  // A place for one that comes back. Throws Error{exhausted} at the capacity.
+  void reserve();
   // A ready one that ended by itself.
   bool drop(const std::string& id);
 
@@ -42,12 +44,14 @@ class Pool {
   const PoolSettings& settings() const { return settings_; }
 
  private:
+  std::shared_ptr<sandbox::Sandbox> take_ready();
   awaitable<void> refill();
   sandbox::SandboxSpec fresh_spec() const;
 
   sandbox::Provider& provider_;
   PoolSettings settings_;
-  Signal wanted_;
+  Signal wanted_;  // there may be something to refill
+  Signal made_;    // a creation in the background is over
   std::deque<std::shared_ptr<sandbox::Sandbox>> ready_;
   std::size_t used_ = 0;
   std::size_t making_ = 0;

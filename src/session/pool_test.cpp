@@ -81,7 +81,7 @@ TEST(Pool, NeverHoldsMoreThanTheCapacity) {
   EXPECT_EQ(world.provider.sandboxes.size(), 6u);
 }
 
-TEST(Pool, DISABLED_IsFilledAgainWhenOneInUseIsGone) {
+TEST(Pool, IsFilledAgainWhenOneInUseIsGone) {
   World world{1, 2};
   world.open();
   world.take()->get();
@@ -92,7 +92,7 @@ TEST(Pool, DISABLED_IsFilledAgainWhenOneInUseIsGone) {
   EXPECT_EQ(world.pool.ready(), 1u);
 }
 
-TEST(Pool, DISABLED_AReadyOneThatEndedIsReplaced) {
+TEST(Pool, AReadyOneThatEndedIsReplaced) {
   World world{2, 10};
   world.open();
   EXPECT_TRUE(world.pool.drop(world.provider.sandboxes.begin()->first));
@@ -126,7 +126,7 @@ TEST(Pool, SurvivesAFailureInTheBackground) {
 }
 
 // While the background makes the last one that fits, a request for it can wait that long.
-TEST(Pool, DISABLED_TheLastPlaceIsNotRefusedWhileItIsBeingFilled) {
+TEST(Pool, TheLastPlaceIsNotRefusedWhileItIsBeingFilled) {
   World world{1, 1};
   world.provider.hold();
   world.open();

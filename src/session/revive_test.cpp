@@ -121,7 +121,7 @@ TEST(Revival, ADormantOneCanExpireAndBeRemoved) {
 }
 
 // A clean-up that arrives while the sandbox comes back wins: nothing of it may stay.
-TEST(Revival, DISABLED_ASessionRemovedMeanwhileLeavesNoSandboxBehind) {
+TEST(Revival, ASessionRemovedMeanwhileLeavesNoSandboxBehind) {
   World world;
   const auto session = world.create_dormant("t");
   world.provider.hold();
@@ -136,7 +136,7 @@ TEST(Revival, DISABLED_ASessionRemovedMeanwhileLeavesNoSandboxBehind) {
 }
 
 // It comes back and dies again before those that waited for it are on.
-TEST(Revival, DISABLED_ASandboxThatDiesAgainAtOnceIsAnErrorForThoseThatWaited) {
+TEST(Revival, ASandboxThatDiesAgainAtOnceIsAnErrorForThoseThatWaited) {
   World world;
   const auto session = world.create_dormant("t");
   world.provider.hold();
@@ -152,7 +152,7 @@ TEST(Revival, DISABLED_ASandboxThatDiesAgainAtOnceIsAnErrorForThoseThatWaited) {
   EXPECT_TRUE(second->over);
 }
 
-TEST(Revival, DISABLED_RespectsTheCapacity) {
+TEST(Revival, RespectsTheCapacity) {
   World world{settings(0, 1)};
   const auto dormant = world.create_dormant("a");
   world.create("b");

@@ -173,9 +173,21 @@ awaitable<void> Sessions::revive(Session& session) {
   spec.limits = pool_.settings().limits;
   spec.idle = session.spec.idle;
   spec.label = to_label(session);
-  std::shared_ptr<sandbox::Sandbox> sandbox = co_await provider_.create(std::move(spec));
+  pool_.reserve();
+  std::shared_ptr<sandbox::Sandbox> sandbox;
+  try {
+    sandbox = co_await provider_.create(std::move(spec));
+  } catch (...) {
+    pool_.gone();
+    throw;
+  }
+  if (!find(session.id)) {
+    // It was removed meanwhile: nothing of it may stay.
+    pool_.gone();
+    co_await provider_.destroy(session.id);
+    throw Error{Code::not_found, "Invalid or expired session"};
+  }
   session.sandbox = std::move(sandbox);
-  pool_.count_used();
   log(LogLevel::info, "session_revived", {{"session", brief(session.id, 12)}});
 }
 
@@ -185,6 +197,7 @@ awaitable<std::shared_ptr<sandbox::Process>> Sessions::start(std::shared_ptr<Ses
   const Milliseconds more = command.timeout ? *command.timeout + kMargin : Milliseconds{0};
   touch(*session, more);
   const std::shared_ptr<sandbox::Sandbox> sandbox = session->sandbox;
+  if (!sandbox) throw Error{Code::unavailable, "the sandbox ended again at once"};
   co_return co_await sandbox->start(std::move(command));
 }
 
