@@ -14,6 +14,7 @@
 #include <chrono>
 #include <functional>
 #include <list>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -40,12 +41,29 @@ awaitable<std::optional<T>> within(std::chrono::nanoseconds limit, awaitable<T> 
 class Signal {
  public:
   explicit Signal(asio::any_io_executor executor)
-      : timer_(executor, asio::steady_timer::time_point::max()) {}
-  awaitable<void> wait() { co_await timer_.async_wait(asio::as_tuple(asio::use_awaitable)); }
-  void notify_all() { timer_.cancel(); }
+      : timer_(std::make_shared<asio::steady_timer>(executor,
+                                                    asio::steady_timer::time_point::max())) {}
+  awaitable<void> wait() { co_await timer_->async_wait(asio::as_tuple(asio::use_awaitable)); }
+  void notify_all() { timer_->cancel(); }
+
+  // Waits until `ready()`, which is asked again after each notify_all, at most for `limit`.
+  // Returns what it says then.
+  template <class Ready>
+  awaitable<bool> until(Ready ready, std::chrono::nanoseconds limit) {
+    if (ready()) co_return true;
+    asio::steady_timer deadline{timer_->get_executor(), limit};
+    const auto late = std::make_shared<bool>(false);  // the handler may outlive this frame
+    deadline.async_wait([late, timer = timer_](boost::system::error_code error) {
+      if (error) return;
+      *late = true;
+      timer->cancel();
+    });
+    while (!ready() && !*late) co_await wait();
+    co_return ready();
+  }
 
  private:
-  asio::steady_timer timer_;
+  std::shared_ptr<asio::steady_timer> timer_;
 };
 
 // Owns background coroutines: none outlives close(), and a failure is told, never lost.

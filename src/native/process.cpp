@@ -29,6 +29,10 @@ Error explain(const guest::Failure& failure) {
     return {Code::invalid, failure.number == E2BIG ? "the command and its environment are too long"
                                                    : "the program can't be executed: " + why};
   }
+  if (failure.number == ECONNRESET) {
+    // It may have begun: whether to run it again is the caller's to say.
+    return {Code::unavailable, "the sandbox ended while the command was started"};
+  }
   if (failure.step == "fork" && failure.number == EAGAIN) {
     return {Code::exhausted, "the sandbox has reached its limit of processes"};
   }
@@ -183,16 +187,10 @@ void NativeProcess::release() {
 
 awaitable<bool> NativeProcess::wait_started(Milliseconds limit) {
   const auto self = shared_from_this();
-  asio::steady_timer deadline{executor_, limit};
-  const auto late = std::make_shared<bool>(false);  // the handler may outlive this frame
-  deadline.async_wait([self, late](boost::system::error_code error) {
-    if (error) return;
-    *late = true;
-    self->changed_.notify_all();
-  });
-  while (!started_ && !failure_ && !*late) co_await changed_.wait();
+  auto known = [this] { return started_ || failure_.has_value(); };
+  const bool answered = co_await changed_.until(known, limit);
   if (failure_) throw explain(*failure_);
-  co_return started_;
+  co_return answered;
 }
 
 awaitable<sandbox::Exit> NativeProcess::wait() {

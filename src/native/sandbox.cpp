@@ -290,19 +290,13 @@ void NativeSandbox::flush() {
 
 awaitable<bool> NativeSandbox::wait_ready(Milliseconds limit) {
   const auto self = shared_from_this();
-  asio::steady_timer deadline{executor_, limit};
-  const auto late = std::make_shared<bool>(false);
-  deadline.async_wait([self, late](boost::system::error_code error) {
-    if (error) return;
-    *late = true;
-    self->changed_.notify_all();
-  });
-  while (alive_ && !*late && (!ready_ || to_be_told_ > 0)) co_await changed_.wait();
+  auto known = [this] { return !alive_ || (ready_ && to_be_told_ == 0); };
+  const bool answered = co_await changed_.until(known, limit);
   if (failure_) {
     throw Error{Code::internal, "the sandbox could not be set up: " + failure_->step};
   }
   if (!alive_) throw Error{Code::unavailable, "the sandbox ended while it was set up"};
-  co_return ready_&& to_be_told_ == 0;
+  co_return answered;
 }
 
 awaitable<std::shared_ptr<sandbox::Process>> NativeSandbox::start(sandbox::Command command) {

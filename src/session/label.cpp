@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/label.h"
 
+#include <algorithm>
 #include <boost/json.hpp>
 
 namespace tb::session {
@@ -35,7 +36,9 @@ std::optional<Session> from_label(const std::string& label) {
   session.spec.thread = text("thread");
   session.spec.user = text("user");
   session.spec.idle = Milliseconds{number("idle_ms")};
-  session.created = WallTime{std::chrono::seconds{number("created")}};
+  constexpr std::int64_t kLatest = 1ll << 32;  // far in the future, and no overflow
+  session.created =
+      WallTime{std::chrono::seconds{std::clamp<std::int64_t>(number("created"), 0, kLatest)}};
   if (session.id.empty() || session.spec.idle.count() <= 0) return std::nullopt;
   return session;
 }

@@ -9,6 +9,7 @@
 namespace tb::session {
 namespace {
 
+constexpr Milliseconds kClearing = 10s;
 constexpr Milliseconds kMargin = 5s;  // beyond a command's timeout, for its end to arrive
 
 std::string brief(const std::string& id, std::size_t length) { return id.substr(0, length); }
@@ -16,7 +17,10 @@ std::string brief(const std::string& id, std::size_t length) { return id.substr(
 }  // namespace
 
 Sessions::Sessions(asio::any_io_executor executor, sandbox::Provider& provider, PoolSettings pool)
-    : executor_(executor), provider_(provider), pool_(executor, provider, std::move(pool)) {
+    : executor_(executor),
+      provider_(provider),
+      pool_(executor, provider, std::move(pool)),
+      gone_(executor) {
   provider_.on_gone([this](const std::string& id, bool kept) { on_gone(id, kept); });
 }
 
@@ -49,7 +53,7 @@ awaitable<void> Sessions::adopt(sandbox::Found found) {
       co_return;
     }
     if (found.alive) box = co_await provider_.adopt(found);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     // A session whose sandbox is lost still has its files.
     log(LogLevel::warning, "adoption_failed", {{"sandbox", found.id}, {"error", error.what()}});
   }
@@ -167,6 +171,10 @@ awaitable<void> Sessions::awake(std::shared_ptr<Session> session) {
 }
 
 awaitable<void> Sessions::revive(Session& session) {
+  // Its PID 1 is dead, but the provider has not cleared it away yet: that comes first.
+  auto cleared = [&session] { return session.sandbox == nullptr; };
+  const bool gone = co_await gone_.until(cleared, kClearing);
+  if (!gone) throw Error{Code::unavailable, "the sandbox has ended, but not gone"};
   sandbox::SandboxSpec spec;
   spec.id = session.id;
   spec.environment = pool_.settings().environment;
@@ -204,9 +212,7 @@ awaitable<std::shared_ptr<sandbox::Process>> Sessions::start(std::shared_ptr<Ses
 awaitable<std::shared_ptr<sandbox::Process>> Sessions::execute(std::shared_ptr<Session> session,
                                                                sandbox::Command command) {
   auto process = co_await start(session, std::move(command));
-  ++session->running;
   co_await process->wait();
-  --session->running;
   touch(*session);
   co_return process;
 }
@@ -228,6 +234,7 @@ void Sessions::on_gone(const std::string& id, bool files_kept) {
   if (!session) return;
   if (session->sandbox) pool_.gone();
   session->sandbox = nullptr;
+  gone_.notify_all();
   if (files_kept) {
     log(LogLevel::warning, "sandbox_lost", {{"session", brief(id, 12)}});
     return;

@@ -28,7 +28,6 @@ struct Session {
   WallTime created;
   WallTime last_activity;
   std::shared_ptr<sandbox::Sandbox> sandbox;  // null: only the files are there, as after a crash
-  unsigned running = 0;                       // commands that somebody waits for
 
   WallTime expires() const { return last_activity + spec.idle; }
 };
@@ -90,6 +89,7 @@ class Sessions {
   std::unordered_map<std::string, std::shared_ptr<Session>> threads_;
   std::unordered_map<std::string, std::shared_ptr<Creation>> creating_;  // by thread
   std::unordered_map<std::string, std::shared_ptr<Creation>> waking_;    // by session
+  Signal gone_;                                                          // a sandbox of ours is
 };
 
 }  // namespace tb::session

@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <string>
 
-#include "base/codec.h"
 #include "native/output.h"
 
 namespace {
@@ -27,20 +26,6 @@ struct Directory {
   ~Directory() { std::filesystem::remove_all(path); }
 };
 
-// TODO(soon): Output::load_order() loses bytes of a stream that the order says more about than it
-// holds, as after a crash of the machine; look at those orders too once it does not.
-bool goes_beyond(std::string_view order, std::size_t out, std::size_t err) {
-  tb::Reader in{order};
-  std::uint64_t left[2] = {out, err};
-  for (;;) {
-    const std::uint64_t bytes = in.u64();
-    const bool is_err = in.u8() != 0;
-    if (!in.ok()) return false;
-    if (bytes > left[is_err]) return true;
-    left[is_err] -= bytes;
-  }
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -49,7 +34,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const std::string out = "abcdefghijklmnop";
   static const std::string err = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
   const std::string_view order{reinterpret_cast<const char*>(data), size};
-  if (goes_beyond(order, out.size(), err.size())) return 0;
   const std::string path = directory.path + "/1";
   tb::os::replace_file(path + ".out", out, 0600);
   tb::os::replace_file(path + ".err", err, 0600);

@@ -45,4 +45,4 @@ class Keeper:
                         struct.pack("<I", fail_at))
 
     def destroy(self, name):
-        return self.ask(self.DESTROY, self.bytes(name))
+        return self.ask(self.DESTROY, self.bytes(name) + b"\0")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a hostile review tried, as a tenant, as the server's own uid and as another user of the host.
+"""What a hostile review tried: as a tenant, as the server's own uid, as another user of the host.
 
 Self-contained on purpose: each test has a server and a state directory of its own. A test that is
 kept is named after its finding (A01 …).
@@ -39,7 +39,8 @@ class Box:
     def __init__(self, **settings):
         self.as_user = settings.pop("as_user", None)
         # Short: a socket's path has 108 bytes.
-        self.state = settings.pop("state", None) or tempfile.mkdtemp(prefix="tb-attack-", dir="/tmp")
+        self.state = settings.pop("state", None)
+        self.state = self.state or tempfile.mkdtemp(prefix="tb-attack-", dir="/tmp")
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -670,7 +671,8 @@ def test_malformed_messages_do_not_end_the_keeper(box):
     keeper = box.keeper()
     bodies = [b"", b"\x02", b"\x02\x01\0\0\0", b"\x02\x01\0\0\0" + b"\xff" * 8, b"\xff" * 65000,
               b"\x03\x01\0\0\0\xff\xff\xff\xff", b"\x05\1\0\0\0" + packed("../../etc")]
-    bodies += [b"\x02\1\0\0\0" + create_message(name) for name in ("../x", "a/b", "A", "", "x" * 65)]
+    names = ("../x", "a/b", "A", "", "x" * 65)
+    bodies += [b"\x02\1\0\0\0" + create_message(name) for name in names]
     for body in bodies[1:]:
         link = KeeperLink(box.state)
         link.socket.settimeout(1)
@@ -726,7 +728,8 @@ import os
 keep = []; n = 0
 try:
     for i in range(100):
-        keep.append(os.open('/tmp', os.O_TMPFILE | os.O_RDWR)); n += os.write(keep[-1], b'x' * (1 << 20))
+        keep.append(os.open('/tmp', os.O_TMPFILE | os.O_RDWR))
+        n += os.write(keep[-1], b'x' * (1 << 20))
 except OSError: pass
 print(n >> 20)""") <= 64
     # Extended attributes.
@@ -746,7 +749,8 @@ import os
 n = 0
 try:
     for i in range(200):
-        fd = os.open('p%d' % i, os.O_CREAT | os.O_RDWR); os.write(fd, b'y' * (1 << 20)); os.fsync(fd)
+        fd = os.open('p%d' % i, os.O_CREAT | os.O_RDWR)
+        os.write(fd, b'y' * (1 << 20)); os.fsync(fd)
         os.ftruncate(fd, 4096); os.close(fd); n += 1
 except OSError: pass
 os.system('rm -f p*')
@@ -801,10 +805,12 @@ for name in os.listdir('/proc/1'):
     for mode in os.O_WRONLY, os.O_RDWR:
         try: os.write(os.open('/proc/1/' + name, mode), b'1'); print('write', name)
         except OSError: pass
-for name in 'mem maps smaps environ fd fdinfo ns map_files auxv io stack syscall timers pagemap'.split():
+names = 'mem maps smaps environ fd fdinfo ns map_files auxv io stack syscall timers pagemap'
+for name in names.split():
     path = '/proc/1/' + name
     try:
-        os.listdir(path) if os.path.isdir(path) else os.read(os.open(path, 0), 10); print('read', name)
+        os.listdir(path) if os.path.isdir(path) else os.read(os.open(path, 0), 10)
+        print('read', name)
     except OSError: pass
 for number in 9, 19, 11, 0:
     try: os.kill(1, number); print('kill', number)
