@@ -99,7 +99,7 @@ def asan():
         return result
     unit = gtest("asan", ASAN)
     e2e = pytest("tests/e2e", env={"THREADBOX_BINARY": "build/asan/threadbox",
-                                   "ASAN_OPTIONS": "detect_leaks=0"})
+                                   "ASAN_OPTIONS": "detect_leaks=0:quarantine_size_mb=8"})
     return Result(result.passed + unit.passed + e2e.passed, unit.failed + e2e.failed,
                   unit.skipped + e2e.skipped)
 

@@ -19,7 +19,7 @@
 namespace tb::guest {
 namespace {
 
-constexpr std::size_t kMaxCommands = 1024;       // known at once, finished ones included
+constexpr std::size_t kMaxCommands = 128;        // known at once, finished ones included
 constexpr std::size_t kMaxArgument = 120 << 10;  // the kernel's MAX_ARG_STRLEN is 128 KiB
 
 std::uint64_t now_us() {

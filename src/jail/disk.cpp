@@ -27,6 +27,7 @@ constexpr Bytes kFirstSize = 2_GiB;
 constexpr Bytes kStep = 2_GiB;
 constexpr Bytes kAhead = 1_GiB;        // free room in the pool that growing keeps up
 constexpr Bytes kHostReserve = 2_GiB;  // never taken from the host's disk
+constexpr Bytes kReserve = 128_MiB;    // in the pool: below it nobody new comes in
 
 constexpr const char* kParts[] = {"workspace", "tmp", "home"};
 
@@ -140,6 +141,10 @@ Disk::Tree Disk::open_tree(const std::string& id, Bytes limit, std::uint32_t gue
   Tree tree;
   tree.existed = ::faccessat(root_.get(), id.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
   if (!tree.existed && kind_ == Kind::btrfs) {
+    if (free_room() < kReserve) {
+      keep_room();
+      if (free_room() < kReserve) throw Error{Code::exhausted, "the disk pool is full"};
+    }
     os::btrfs::create_subvolume(root_, id);
   } else if (!tree.existed) {
     os::attempt("mkdir " + id, [&] { return ::mkdirat(root_.get(), id.c_str(), 0755); });
@@ -205,12 +210,13 @@ bool Disk::grow(Bytes step) {
 }
 
 void Disk::keep_room() {
-  if (kind_ != Kind::btrfs) return;
+  if (kind_ == Kind::btrfs && free_room() < kAhead) grow(kStep);
+}
+
+Bytes Disk::free_room() const {
   struct statfs info{};
   check(::fstatfs(root_.get(), &info), "statfs the pool");
-  const Bytes free{static_cast<std::uint64_t>(info.f_bavail) *
-                   static_cast<std::uint64_t>(info.f_bsize)};
-  if (free < kAhead) grow(kStep);
+  return {static_cast<std::uint64_t>(info.f_bavail) * static_cast<std::uint64_t>(info.f_bsize)};
 }
 
 void Disk::tidy() {

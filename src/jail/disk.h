@@ -49,6 +49,7 @@ class Disk {
  private:
   void open_pool(const std::string& dir);
   bool grow(Bytes step);
+  Bytes free_room() const;
 
   Kind kind_ = Kind::plain;
   std::string why_plain_;
