@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Output is never lost, never mixed, never unbounded, and exact to the byte."""
 import hashlib
+import os
 import threading
 
 import pytest
@@ -120,7 +121,8 @@ def test_R13_a_flood_until_the_timeout_is_bounded(start_server):
         total = answer["stdout_bytes"] + answer["stderr_bytes"]
         assert total > 8 << 20, f"{command}: {total} bytes in a second"
         assert len(answer["stdout"]) <= 1_100_000
-    assert resident() - before < 64 << 10
+    # A sanitizer keeps freed memory for a while.
+    assert resident() - before < (512 << 10 if "ASAN_OPTIONS" in os.environ else 64 << 10)
     assert server.stdout(session, "echo usable") == "usable\n"
 
 
