@@ -21,6 +21,7 @@ void Clients::add(os::Fd socket) {
   event.data.fd = fd;
   check(::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
   clients_[fd].socket = std::move(socket);
+  clients_[fd].connection = next_connection_++;
 }
 
 void Clients::drop(int client) {
@@ -35,7 +36,15 @@ Writer Clients::reply(Message type, std::uint32_t number) {
   return out;
 }
 
+Waiter Clients::waiter(int client, std::uint32_t number) const {
+  const auto found = clients_.find(client);
+  return {client, number, found == clients_.end() ? 0 : found->second.connection};
+}
+
 void Clients::done(const Waiter& waiter) {
+  const auto found = clients_.find(waiter.client);
+  if (found == clients_.end()) return;
+  if (waiter.connection != 0 && waiter.connection != found->second.connection) return;
   send(waiter.client, reply(Message::done, waiter.number).take());
 }
 

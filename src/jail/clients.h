@@ -17,6 +17,7 @@ namespace tb::jail {
 struct Waiter {
   int client;
   std::uint32_t number;
+  std::uint64_t connection = 0;  // a descriptor's number may be another's by then
 };
 
 class Clients {
@@ -28,6 +29,8 @@ class Clients {
   bool has(int client) const { return clients_.contains(client); }
   bool empty() const { return clients_.empty(); }
 
+  // For an answer that comes later.
+  Waiter waiter(int client, std::uint32_t number) const;
   static Writer reply(Message type, std::uint32_t number);
   void send(int client, std::string packet, os::Fd passed = {});
   void done(const Waiter& waiter);
@@ -46,12 +49,14 @@ class Clients {
     os::Fd socket;
     std::deque<Waiting> queue;
     std::size_t queued = 0;  // bytes in it
+    std::uint64_t connection = 0;
   };
   void flush(Client& client);
   void send_to_all(const std::string& packet);
 
   const os::Fd& epoll_;
   std::map<int, Client> clients_;
+  std::uint64_t next_connection_ = 1;
 };
 
 }  // namespace tb::jail

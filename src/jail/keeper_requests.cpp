@@ -25,7 +25,7 @@ void Keeper::obey(int client, std::string_view message) {
       case Message::label: return label(client, number, in);
       case Message::destroy: return destroy(client, number, in);
       case Message::list: return list(client, number);
-      case Message::stop: stop_waiters_.push_back({client, number}); return stop();
+      case Message::stop: stop_waiters_.push_back(clients_.waiter(client, number)); return stop();
       default: throw Error{Code::invalid, "unknown message"};
     }
   } catch (const Error& error) {
@@ -111,7 +111,7 @@ void Keeper::destroy(int client, std::uint32_t number, Reader& in) {
   const bool keep_files = in.u8() != 0;
   if (!in.done()) throw Error{Code::invalid, "malformed destroy"};
   if (const auto found = live_.find(id); found != live_.end()) {
-    found->second.waiters.push_back({client, number});
+    found->second.waiters.push_back(clients_.waiter(client, number));
     end(found->second, keep_files);
   } else {
     if (!keep_files) forget_dormant(id);

@@ -15,7 +15,7 @@ def idle(binary):
     box = Server()
     try:
         yield box
-        wait_until(lambda: not box.leftovers(), f"nothing is left, but {box.leftovers()}")
+        wait_until(lambda: not box.leftovers(), lambda: f"nothing is left, but {box.leftovers()}")
     finally:
         box.remove()
 

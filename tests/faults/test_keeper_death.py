@@ -11,7 +11,7 @@ from server import wait_until
 def assert_clean_and_said_so(server):
     """After the keeper's death and before the next start nothing runs and nothing is mounted."""
     wait_until(lambda: server.sandbox_pids() == [], "no process of any sandbox is left", 5)
-    wait_until(lambda: not server.mounts(), f"nothing is mounted, but {server.mounts()}", 5)
+    wait_until(lambda: not server.mounts(), lambda: f"nothing is mounted, but {server.mounts()}", 5)
     wait_until(lambda: not server.loops(), "no loop device is left", 5)
 
 

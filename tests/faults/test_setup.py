@@ -78,7 +78,7 @@ def test_every_system_call_of_a_set_up_may_fail_and_nothing_is_left(faulty):
             break
         steps.append(outcome)
         wait_until(lambda: faulty.is_back_at(before),
-                   f"nothing is left after {n}, {outcome}: {before} but {faulty.holds()}", 5)
+                   lambda: f"nothing is left of {n}, {outcome}: {before} but {faulty.holds()}", 5)
     else:
         pytest.fail(f"it never came up: {steps}")
     wait_until(lambda: faulty.is_back_at(before), "nothing is left after success", 5)
@@ -105,7 +105,7 @@ def test_a_failed_set_up_does_not_cost_the_files_of_a_session(faulty):
         if outcome is True:
             break
         wait_until(lambda: faulty.is_back_at(before),
-                   f"as before after {n}, {outcome}: {before} but {faulty.holds()}", 5)
+                   lambda: f"as before after {n}, {outcome}: {before} but {faulty.holds()}", 5)
         assert open(kept).read() == "data\n", f"lost after {n}, {outcome}"
     else:
         pytest.fail("it never came up")

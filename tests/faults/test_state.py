@@ -217,7 +217,7 @@ def on_small_disk(binary):
         try:
             yield server
             server.stop()
-            wait_until(lambda: not server.leftovers(), f"nothing is left, but {server.leftovers()}")
+            wait_until(lambda: not server.leftovers(), lambda: f"gone: {server.leftovers()}")
         finally:
             server.remove()
 

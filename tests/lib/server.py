@@ -36,13 +36,15 @@ SETTINGS = re.compile(r"^(HOST|PORT|ALLOW_NO_AUTH|STATE_DIR|WORKER_ID|ENVIRONMEN
 
 
 def wait_until(condition, what, seconds=None):
-    """Returns what `condition` answers once that is true; fails after `seconds`."""
+    """Returns what `condition` answers once that is true; fails after `seconds`, saying `what`: a
+    text, or a function that tells how things stand by then."""
     deadline = time.monotonic() + (PATIENCE if seconds is None else seconds)
     while True:
         answer = condition()
         if answer:
             return answer
-        assert time.monotonic() < deadline, f"in vain: waited until {what}"
+        if time.monotonic() > deadline:
+            raise AssertionError(f"in vain: waited until {what() if callable(what) else what}")
         time.sleep(0.01)
 
 
@@ -172,7 +174,7 @@ class Server:
         """Stops, checks that nothing is left, and removes the state directory."""
         try:
             self.stop()
-            wait_until(lambda: not self.leftovers(), f"nothing is left, but {self.leftovers()}")
+            wait_until(lambda: not self.leftovers(), lambda: f"all but {self.leftovers()} is gone")
         finally:
             self.remove()
 
