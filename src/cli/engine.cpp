@@ -36,12 +36,28 @@ unsigned server_uid() {
   return jail::kServerUid;
 }
 
+namespace {
+
+// The server gives up root, and must still reach its files.
+void check_reachable(const std::filesystem::path& dir) {
+  for (std::filesystem::path at = dir; at.has_relative_path(); at = at.parent_path()) {
+    struct stat info{};
+    if (::stat(at.c_str(), &info) != 0 || (info.st_mode & S_IXOTH) != 0) continue;
+    throw Error{Code::invalid, "STATE_DIR=" + dir.string() + ": only the owner of " + at.string() +
+                                   " can pass it, and the server does not run as root: choose "
+                                   "another directory"};
+  }
+}
+
+}  // namespace
+
 bool prepare(const Config& config) {
   namespace fs = std::filesystem;
   const unsigned uid = server_uid();
   const std::string output = config.state_dir + "/output";
   fs::create_directories(output);
   check(::chmod(config.state_dir.c_str(), 0711), "chmod " + config.state_dir);
+  if (::geteuid() == 0) check_reachable(fs::absolute(config.state_dir));
   check(::chmod(output.c_str(), 0700), "chmod " + output);
   if (::geteuid() == 0) {
     check(::chown(output.c_str(), uid, uid), "chown " + output);

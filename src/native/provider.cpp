@@ -86,16 +86,20 @@ awaitable<std::vector<sandbox::Found>> NativeProvider::list() {
 }
 
 awaitable<std::shared_ptr<sandbox::Sandbox>> NativeProvider::adopt(sandbox::Found found) {
-  os::Fd control = co_await keeper_.attach(found.id);
-  auto sandbox = connect(found.id, found.label, std::move(control));
-  const bool answered = co_await sandbox->wait_ready(kAnswer);
-  if (!answered) {
-    // Its files are worth more than what runs in it.
-    forget(found.id);
-    co_await keeper_.destroy(found.id, true);
-    throw Error{Code::unavailable, "the sandbox does not answer"};
+  std::exception_ptr failure;
+  try {
+    os::Fd control = co_await keeper_.attach(found.id);
+    auto sandbox = connect(found.id, found.label, std::move(control));
+    const bool answered = co_await sandbox->wait_ready(kAnswer);
+    if (answered) co_return sandbox;
+    failure = std::make_exception_ptr(Error{Code::unavailable, "the sandbox does not answer"});
+  } catch (...) {
+    failure = std::current_exception();
   }
-  co_return sandbox;
+  // Nobody could reach it any more. Files that belong to somebody are worth more than what runs.
+  forget(found.id);
+  co_await keeper_.destroy(found.id, !found.label.empty());
+  std::rethrow_exception(failure);
 }
 
 void NativeProvider::assign(sandbox::Sandbox& sandbox, std::string label, Milliseconds idle) {

@@ -149,6 +149,7 @@ def test_a_run_that_fails_leaves_no_keeper(idle):
 
 
 def test_a_state_dir_too_long_for_a_socket_is_a_clear_error(idle):
+    os.chmod(idle.state_dir, 0o711)
     idle.state_dir += "/" + "x" * 120
     done = idle.command("serve")
     idle.state_dir = idle.state_dir.rpartition("/")[0]
@@ -164,3 +165,13 @@ def test_limits_are_settings(start_server):
     assert "pids" in answer["limits_hit"]
     answer = server.execute(session, "head -c 64M /dev/zero > f")
     assert answer["exit_code"] != 0
+
+
+def test_a_state_directory_that_the_server_can_not_reach_is_refused(binary, tmp_path):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    box = Server(state_dir=str(closed / "state"))
+    done = box.command("serve")
+    assert done.returncode == 1 and "choose another directory" in done.stderr
+    assert str(closed) in done.stderr or str(tmp_path) in done.stderr
+    assert not box.leftovers()
