@@ -32,7 +32,7 @@ def build(preset, *targets):
                               stderr=subprocess.STDOUT).returncode
     if code != 0:
         print("\n".join(log.read_text().splitlines()[-40:]))
-    return Result(passed=code == 0, failed=code != 0)
+    return Result(int(code == 0), int(code != 0))
 
 
 def build_release():
@@ -77,7 +77,7 @@ def pytest(folder, *more, env=None):
 
 def script(*command):
     code = sh(list(command))
-    return Result(passed=code == 0, failed=code != 0)
+    return Result(int(code == 0), int(code != 0))
 
 
 def vm():
