@@ -221,10 +221,10 @@ void enter(Entry& entry) {
             [&] { return ::sethostname(entry.hostname.data(), entry.hostname.size()); });
     bring_loopback_up();
     ::umask(022);
-    set_limits(entry.limits);
-    become_guest(entry.single_id);  // last: the steps above need the keeper's uid
+    become_guest(entry.single_id);  // the steps above need the keeper's uid
     const int program = arrange_descriptors(entry);
     control = guest::kControlFd;
+    set_limits(entry.limits);  // after the keeper's many descriptors are gone
     execute_guest(program);
   } catch (const std::exception& error) {
     report(control, error);

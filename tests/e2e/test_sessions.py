@@ -214,3 +214,10 @@ def test_idle_connections_do_not_keep_others_out(server, session):
     assert server.stdout(session, "echo usable") == "usable\n"
     for connection in idle:
         connection.close()
+
+
+def test_more_sandboxes_than_a_sandbox_may_have_open_files(start_server):
+    server = start_server(POOL_SIZE=1100, MAX_POOL_SIZE=1200)
+    wait_until(lambda: server.health()["pool_available"] == 1100, "all are made", 120)
+    sessions = [server.create() for _ in range(20)]
+    assert [server.stdout(session, "echo x") for session in sessions] == ["x\n"] * 20
