@@ -35,11 +35,18 @@ def test_K01_a_sandbox_with_the_default_settings_holds(start_server):
 
 
 def test_K01_under_stress(start_server):
+    """Without STR-04: 150,000 empty files fit into 500 MB (docs/security.md, and the next test)."""
     server = start_server()
     rows = run_probe(server, server.create(), "--stress", "--inode-cap", "100000",
                      "--skip", "STR-04", timeout=180)
     assert_holds(rows)
     assert {"STR-01", "STR-02", "STR-03", "STR-05", "STR-06"} <= set(rows)
+
+
+def test_K01_bytes_bound_the_number_of_files(start_server):
+    server = start_server(MAX_WORKSPACE_SIZE_MB=32)
+    rows = run_probe(server, server.create(), "--stress", "--only", "STR-04", timeout=180)
+    assert rows["STR-04"]["ok"] is True and "EDQUOT" in rows["STR-04"]["detail"], rows["STR-04"]
 
 
 # Rows of the catalogue that the probe proves; more about some of them is in test_kernel.py.
