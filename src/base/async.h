@@ -10,6 +10,7 @@
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/experimental/parallel_group.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 #include <functional>
@@ -35,6 +36,15 @@ awaitable<std::optional<T>> within(std::chrono::nanoseconds limit, awaitable<T> 
   if (order[0] == 1) co_return std::nullopt;
   if (failure) std::rethrow_exception(failure);
   co_return std::move(value);
+}
+
+// Runs what may block (a disk) on the pool's threads; the caller goes on where it was.
+template <class Work>
+awaitable<std::invoke_result_t<Work>> on_pool(asio::thread_pool& pool, Work work) {
+  auto task = [work = std::move(work)]() mutable -> awaitable<std::invoke_result_t<Work>> {
+    co_return work();
+  };
+  co_return co_await asio::co_spawn(pool, std::move(task), asio::use_awaitable);
 }
 
 // Waits that can be woken: `wait` suspends until the next `notify_all`. One loop, one thread.

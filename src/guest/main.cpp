@@ -14,6 +14,7 @@
 
 #include "guest/commands.h"
 #include "guest/confine.h"
+#include "guest/files.h"
 #include "guest/wire.h"
 #include "os/fdpass.h"
 
@@ -77,7 +78,8 @@ int watch_children(int epoll) {
 class Guest {
  public:
   explicit Guest(const Config& config)
-      : epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      : config_(config),
+        epoll_(::epoll_create1(EPOLL_CLOEXEC)),
         children_(watch_children(epoll_)),
         commands_(config, epoll_) {
     if (watch(epoll_, kControlFd, EPOLLIN) != 0 || watch(epoll_, kKeeperFd, EPOLLIN) != 0) {
@@ -150,6 +152,9 @@ class Guest {
     } else if (type == Message::release) {
       Release release;
       if (Release::decode(in, release)) commands_.release(release);
+    } else if (type == Message::files && file >= 0) {
+      // Failing is an answer too: the server sees its socket end.
+      start_file_helper(config_, file);
     }
   }
 
@@ -172,6 +177,7 @@ class Guest {
     ::epoll_ctl(epoll_, EPOLL_CTL_MOD, control_, &event);
   }
 
+  const Config& config_;
   int epoll_;
   int children_;
   int control_ = kControlFd;

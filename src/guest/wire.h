@@ -13,7 +13,7 @@
 namespace tb::guest {
 
 // Bumped when a message changes: a server refuses guests of another version and says so.
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 
 // Where the jail leaves the guest's descriptors before it executes it.
 constexpr int kControlFd = 3;  // to the server
@@ -29,6 +29,7 @@ enum class Message : std::uint8_t {
   by_file = 2,  // the message is in the passed memfd: too large for a packet
   signal = 3,
   release = 4,
+  files = 5,  // passes a socket: a file helper (guest/files_wire.h) is to answer on it
   // guest to server
   ready = 64,
   jail_failed = 65,

@@ -74,7 +74,8 @@ class SandboxCgroup {
   const os::Fd& unified() const { return unified_; }
   // In the child, before it gives anything up: enters the v1 hierarchies.
   void join_v1() const;
-  std::string dir(const std::string& controller) const;
+  std::string dir(const std::string& controller) const;  // empty: not limited here
+  const std::string& unified_dir() const { return unified_dir_; }
   // Ends every process in it, whatever it does. Not waited for.
   void kill() const;
   // False while a process is still there.

@@ -8,10 +8,12 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <set>
 
 #include "jail/barriers.h"
+#include "jail/load.h"
 #include "os/fdpass.h"
 
 namespace tb::jail {
@@ -20,6 +22,9 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kTick{500};
+constexpr milliseconds kBusyWindow{60000};             // looked at before a deadline
+constexpr std::uint64_t kIdleShare = 200;              // of a core: below 1/200 is not work
+constexpr auto kLongestBusy = std::chrono::hours{24};  // without any request
 
 char packet_buffer[os::kMaxPacket];
 
@@ -163,9 +168,32 @@ void Keeper::on_time() {
   if (now - alone_since_ > options_.grace) stop();
 }
 
+// What runs in the background without a request is use too, as long as it really works: at the
+// deadline it has a little more time if it used the CPU in the time before it.
+bool Keeper::still_busy(Live& live, Clock::time_point now) const {
+  if (live.deadline == Clock::time_point::max()) return false;
+  const milliseconds window = std::clamp(milliseconds{live.ttl_ms / 4}, kTick, kBusyWindow);
+  if (now < live.deadline - window) return false;
+  const std::optional<std::uint64_t> cpu = cpu_time_us(live.jail->cgroup);
+  if (!cpu) return false;
+  if (!live.mark) {
+    live.mark = Live::Mark{now, *cpu};
+    return false;
+  }
+  if (now < live.deadline) return false;
+  const auto elapsed = std::chrono::duration_cast<std::chrono::microseconds>(now - live.mark->at);
+  const std::uint64_t floor = static_cast<std::uint64_t>(elapsed.count()) / kIdleShare;
+  const bool busy = *cpu - live.mark->cpu_us > floor && now - live.renewed < kLongestBusy;
+  if (busy) {
+    live.deadline = now + window;
+    live.mark = Live::Mark{now, *cpu};
+  }
+  return busy;
+}
+
 void Keeper::expire(Clock::time_point now) {
   for (auto& [id, live] : live_) {
-    if (live.dying || live.deadline > now) continue;
+    if (live.dying || still_busy(live, now) || live.deadline > now) continue;
     end(live, false);
   }
   for (auto dormant = dormant_.begin(); dormant != dormant_.end();) {

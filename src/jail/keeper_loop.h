@@ -7,6 +7,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,13 @@ struct Live {
   std::string label;
   std::uint64_t ttl_ms = 0;
   Clock::time_point deadline = Clock::time_point::max();
+  Clock::time_point renewed = Clock::now();
+  // CPU time shortly before the deadline: a sandbox that works until then is not idle.
+  struct Mark {
+    Clock::time_point at;
+    std::uint64_t cpu_us = 0;
+  };
+  std::optional<Mark> mark;
   bool dying = false;
   bool keep_files = false;
   std::vector<Waiter> waiters;  // who want to know when it is gone
@@ -55,6 +63,7 @@ class Keeper {
   void handle(const epoll_event& event);
   void on_time();
   void expire(Clock::time_point now);
+  bool still_busy(Live& live, Clock::time_point now) const;
   void on_signals();
   void on_connect();
   void on_client(int fd);
@@ -67,6 +76,7 @@ class Keeper {
   void label(int client, std::uint32_t number, Reader& in);
   void destroy(int client, std::uint32_t number, Reader& in);
   void list(int client, std::uint32_t number);
+  void tell_load(int client, std::uint32_t number, Reader& in);
   Live& get(const std::string& id);
 
   // ---- the life of a sandbox ----

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "jail/keeper_loop.h"
+#include "jail/load.h"
 #include "os/fault.h"
 #include "os/fdpass.h"
 
@@ -25,6 +26,7 @@ void Keeper::obey(int client, std::string_view message) {
       case Message::label: return label(client, number, in);
       case Message::destroy: return destroy(client, number, in);
       case Message::list: return list(client, number);
+      case Message::measure: return tell_load(client, number, in);
       case Message::stop: stop_waiters_.push_back(clients_.waiter(client, number)); return stop();
       default: throw Error{Code::invalid, "unknown message"};
     }
@@ -100,6 +102,8 @@ void Keeper::label(int client, std::uint32_t number, Reader& in) {
   Live& live = get(label.id);
   live.ttl_ms = label.ttl_ms;
   live.deadline = deadline_after(label.ttl_ms);
+  live.renewed = Clock::now();
+  live.mark.reset();
   if (number != 0) clients_.done({client, number});
   if (!label.relabel) return;
   live.label = label.label;
@@ -138,6 +142,20 @@ void Keeper::list(int client, std::uint32_t number) {
     tell({id, dormant.record.environment, 0, left(dormant.deadline), dormant.record.label});
   }
   clients_.done({client, number});
+}
+
+void Keeper::tell_load(int client, std::uint32_t number, Reader& in) {
+  const CgroupLoad load = measure(get(in.bytes()).jail->cgroup);
+  Measured measured;
+  if (load.memory_bytes) measured.known |= Measured::kMemory;
+  if (load.cpu_us) measured.known |= Measured::kCpu;
+  if (load.processes) measured.known |= Measured::kProcesses;
+  measured.memory_bytes = load.memory_bytes.value_or(0);
+  measured.cpu_us = load.cpu_us.value_or(0);
+  measured.processes = load.processes.value_or(0);
+  Writer out = clients_.reply(Message::measured, number);
+  measured.encode(out);
+  clients_.send(client, out.take());
 }
 
 Live& Keeper::get(const std::string& id) {

@@ -11,7 +11,7 @@
 
 namespace tb::jail {
 
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 
 enum class Message : std::uint8_t {
   // to the keeper
@@ -22,12 +22,14 @@ enum class Message : std::uint8_t {
   destroy = 5,  // id, and 1 to keep its files
   list = 6,
   stop = 7,
+  measure = 8,  // id
   // from the keeper
   welcome = 64,
   created = 65,  // passes the socket to the sandbox's PID 1; also answers attach
   done = 66,     // label, destroy, end of a list
   failed = 67,
-  item = 68,      // one of a list
+  item = 68,  // one of a list
+  measured = 71,
   stopping = 70,  // told to everybody, number 0: the keeper was asked to end
   gone = 69,      // told to everybody, number 0: a sandbox ended without being asked to
 };
@@ -136,6 +138,31 @@ struct Item {
     to.alive = in.u8();
     to.ttl_left_ms = in.u64();
     to.label = in.bytes();
+    return in.done();
+  }
+};
+
+// What a sandbox takes right now.
+struct Measured {
+  static constexpr std::uint8_t kMemory = 1;
+  static constexpr std::uint8_t kCpu = 2;
+  static constexpr std::uint8_t kProcesses = 4;
+  std::uint8_t known = 0;  // which of these this host can tell
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t cpu_us = 0;
+  std::uint64_t processes = 0;
+
+  void encode(Writer& out) const {
+    out.u8(known);
+    out.u64(memory_bytes);
+    out.u64(cpu_us);
+    out.u64(processes);
+  }
+  static bool decode(Reader& in, Measured& to) {
+    to.known = in.u8();
+    to.memory_bytes = in.u64();
+    to.cpu_us = in.u64();
+    to.processes = in.u64();
     return in.done();
   }
 };

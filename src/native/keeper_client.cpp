@@ -176,6 +176,21 @@ awaitable<std::vector<jail::Item>> KeeperClient::list() {
   co_return std::move(answer->items);
 }
 
+awaitable<sandbox::Load> KeeperClient::measure(std::string id) {
+  Writer out;
+  out.bytes(id);
+  std::string body = out.take();
+  auto answer = co_await ask(jail::Message::measure, std::move(body));
+  jail::Measured measured;
+  Reader in{answer->body};
+  sandbox::Load load;
+  if (!jail::Measured::decode(in, measured)) co_return load;
+  if (measured.known & jail::Measured::kMemory) load.memory = Bytes{measured.memory_bytes};
+  if (measured.known & jail::Measured::kCpu) load.cpu = std::chrono::microseconds{measured.cpu_us};
+  if (measured.known & jail::Measured::kProcesses) load.processes = measured.processes;
+  co_return load;
+}
+
 awaitable<void> KeeperClient::stop() { co_await ask(jail::Message::stop, {}); }
 
 }  // namespace tb::native

@@ -31,6 +31,7 @@ class KeeperClient {
   void tell(const jail::Label& label);  // without an answer
   awaitable<void> destroy(std::string id, bool keep_files);
   awaitable<std::vector<jail::Item>> list();
+  awaitable<sandbox::Load> measure(std::string id);
   awaitable<void> stop();
 
   // Sandboxes that ended by themselves; and the end of the keeper itself.

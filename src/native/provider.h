@@ -36,6 +36,7 @@ class NativeProvider : public sandbox::Provider {
   void on_gone(sandbox::OnGone callback) override;
 
  private:
+  static constexpr std::size_t kDiskThreads = 2;
   std::shared_ptr<NativeSandbox> connect(std::string id, std::string label, os::Fd control);
   void forget(const std::string& id);
   void remove_stray_output(const std::vector<sandbox::Found>& known) const;
@@ -44,6 +45,7 @@ class NativeProvider : public sandbox::Provider {
   std::string output_dir_;
   sandbox::OutputLimits output_;
   KeeperClient keeper_;
+  asio::thread_pool disk_{kDiskThreads};  // for reads and writes of tenants' files
   std::map<std::string, std::weak_ptr<NativeSandbox>> open_;
   sandbox::OnGone gone_;
   unsigned fail_at_ = 0;

@@ -67,13 +67,16 @@ void validate(const sandbox::Command& command) {
 }  // namespace
 
 NativeSandbox::NativeSandbox(asio::any_io_executor executor, std::string id, std::string label,
-                             os::Fd control, Settings settings)
+                             os::Fd control, Settings settings, asio::thread_pool& disk,
+                             Measure measure)
     : executor_(executor),
       id_(std::move(id)),
       label_(std::move(label)),
       settings_(std::move(settings)),
       control_(executor, control.release()),
-      changed_(executor) {}
+      changed_(executor),
+      files_(executor, disk, [this](os::Fd socket) { return pass_to_helper(std::move(socket)); }),
+      measure_(std::move(measure)) {}
 
 void NativeSandbox::open() {
   load_earlier();
@@ -257,15 +260,23 @@ void NativeSandbox::forget_old() {
 // Never waits: one sandbox that does not answer must not hold up the others.
 void NativeSandbox::tell(std::string message) {
   if (!alive_) return;
-  Waiting waiting;
+  os::Fd file;
   if (message.size() > kInlineMessage) {
-    waiting.file = os::sealed_memfd("message", message, false);
-    waiting.message = std::string(1, static_cast<char>(guest::Message::by_file));
-  } else {
-    waiting.message = std::move(message);
+    file = os::sealed_memfd("message", message, false);
+    message = std::string(1, static_cast<char>(guest::Message::by_file));
   }
+  queue(std::move(message), std::move(file));
+}
+
+bool NativeSandbox::pass_to_helper(os::Fd socket) {
+  if (!alive_) return false;
+  queue(std::string(1, static_cast<char>(guest::Message::files)), std::move(socket));
+  return alive_;
+}
+
+void NativeSandbox::queue(std::string message, os::Fd file) {
   if (queue_.size() >= kMaxQueued) return close();  // it has not read for long
-  queue_.push_back(std::move(waiting));
+  queue_.push_back({std::move(message), std::move(file)});
   flush();
 }
 

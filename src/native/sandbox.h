@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/async.h"
+#include "native/files.h"
 #include "native/process.h"
 #include "os/fd.h"
 #include "os/fdpass.h"
@@ -22,8 +23,10 @@ class NativeSandbox : public sandbox::Sandbox, public std::enable_shared_from_th
     std::string output_dir;  // of this sandbox; made with the first command
     OutputLimits output;
   };
+  // How the keeper is asked what a sandbox takes.
+  using Measure = std::function<awaitable<sandbox::Load>(std::string id)>;
   NativeSandbox(asio::any_io_executor executor, std::string id, std::string label, os::Fd control,
-                Settings settings);
+                Settings settings, asio::thread_pool& disk, Measure measure);
 
   // Begins to listen. Call once, right after make_shared.
   void open();
@@ -41,6 +44,8 @@ class NativeSandbox : public sandbox::Sandbox, public std::enable_shared_from_th
   awaitable<std::shared_ptr<sandbox::Process>> start(sandbox::Command command) override;
   std::shared_ptr<sandbox::Process> find_process(std::uint32_t id) const override;
   std::vector<std::shared_ptr<sandbox::Process>> processes() const override;
+  sandbox::Files& files() override { return files_; }
+  awaitable<sandbox::Load> load() override { return measure_(id_); }
 
  private:
   void listen();
@@ -49,6 +54,8 @@ class NativeSandbox : public sandbox::Sandbox, public std::enable_shared_from_th
   void told_started(Reader& in, os::Packet& from);
   void told_exited(Reader& in);
   void tell(std::string message);
+  bool pass_to_helper(os::Fd socket);
+  void queue(std::string message, os::Fd file);
   void flush();
   std::shared_ptr<NativeProcess> make_process(std::uint32_t id);
   void log_exit(const guest::Exited& exited);
@@ -71,13 +78,15 @@ class NativeSandbox : public sandbox::Sandbox, public std::enable_shared_from_th
   bool dir_made_ = false;
   struct Waiting {
     std::string message;
-    os::Fd file;  // that holds the message itself, when it is large
+    os::Fd file;  // passed with it: the message itself when it is large, or a socket
   };
   std::deque<Waiting> queue_;  // what a busy PID 1 has not taken yet
   bool flushing_ = false;
   std::deque<std::string> recent_exits_;  // as they stand in the log
   unsigned logged_ = 0;
   std::map<std::uint32_t, std::shared_ptr<NativeProcess>> processes_;
+  NativeFiles files_;
+  Measure measure_;
 };
 
 }  // namespace tb::native

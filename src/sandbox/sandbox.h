@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "sandbox/files.h"
 
 namespace tb::sandbox {
 
@@ -82,6 +83,13 @@ class Process {
   virtual std::string read_output(Stream stream, std::uint64_t offset, std::size_t limit) const = 0;
 };
 
+// Absent: this host can't tell.
+struct Load {
+  std::optional<Bytes> memory;
+  std::optional<std::chrono::microseconds> cpu;  // since it was made
+  std::optional<std::uint64_t> processes;
+};
+
 class Sandbox {
  public:
   virtual ~Sandbox() = default;
@@ -93,6 +101,9 @@ class Sandbox {
   virtual std::shared_ptr<Process> find_process(std::uint32_t id) const = 0;
   // Running ones and those whose output is still kept, oldest first.
   virtual std::vector<std::shared_ptr<Process>> processes() const = 0;
+  virtual Files& files() = 0;
+  // What all of it takes right now.
+  virtual awaitable<Load> load() = 0;
 };
 
 struct SandboxSpec {

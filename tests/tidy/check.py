@@ -19,7 +19,7 @@ from urllib.parse import unquote
 ALLOWED = {
     "base": set(), "os": {"base"}, "http": {"base"}, "sandbox": {"base"},
     "jail": {"os", "base", "guest/wire.h"}, "guest": {"os", "base"},
-    "native": {"sandbox", "os", "base", "guest/wire.h", "jail/wire.h"},
+    "native": {"sandbox", "os", "base", "guest/wire.h", "guest/files_wire.h", "jail/wire.h"},
     "docker": {"sandbox", "http", "base"}, "e2b": {"sandbox", "http", "base"},
     "session": {"sandbox", "base"}, "store": {"session", "base"},
     "cluster": {"session", "http", "base"}, "api": {"session", "sandbox", "http", "base"},

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "guest/files.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "guest/files_wire.h"
+#include "guest/tree.h"
+#include "os/fdpass.h"
+
+namespace tb::guest::files {
+namespace {
+
+constexpr mode_t kFileMode = 0644;
+constexpr mode_t kDirectoryMode = 0755;
+constexpr int kTemporaryNames = 100;  // tried before giving up
+
+Reason reason_of(int number) {
+  switch (number) {
+    case ENOENT: return Reason::not_found;
+    case ENXIO:  // a socket, or a FIFO without a reader
+    case EISDIR: return Reason::not_regular;
+    case EXDEV:
+    case ELOOP: return Reason::outside;
+    case ENOTDIR: return Reason::blocked;
+    case EACCES:
+    case EPERM: return Reason::denied;
+    case ENOSPC:
+    case EDQUOT: return Reason::full;
+    case ENAMETOOLONG:
+    case EINVAL: return Reason::bad_name;
+    default: return Reason::failed;
+  }
+}
+
+Answer refuse(Reason reason, int number = 0) {
+  Answer answer;
+  answer.type = Message::refused;
+  answer.reason = reason;
+  answer.number = number;
+  return answer;
+}
+
+Answer refuse_errno() { return refuse(reason_of(errno), errno); }
+
+struct File {
+  int fd = -1;
+  File() = default;
+  explicit File(int opened) : fd(opened) {}
+  File(File&& other) noexcept : fd(other.fd) { other.fd = -1; }
+  File& operator=(File&& other) noexcept {
+    std::swap(fd, other.fd);
+    return *this;
+  }
+  ~File() {
+    if (fd >= 0) ::close(fd);
+  }
+  explicit operator bool() const { return fd >= 0; }
+};
+
+// Splits into the directory (may be empty) and the last name.
+struct Split {
+  std::string directory;
+  std::string name;
+};
+Split split(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return {{}, path};
+  return {path.substr(0, slash), path.substr(slash + 1)};
+}
+
+bool plain_name(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.size() <= kMaxName;
+}
+
+class Helper {
+ public:
+  Helper(int root, int socket) : root_(root), socket_(socket) {}
+
+  void run() {
+    static char buffer[os::kMaxPacket];
+    for (;;) {
+      os::Packet packet{buffer, sizeof buffer};
+      wait_for(POLLIN);
+      if (os::receive_packet(socket_, packet) != 1) return;
+      for (std::size_t i = 0; i < packet.fd_count; ++i) ::close(packet.fds[i]);
+      Request request;
+      if (!Request::decode({packet.data, packet.size}, request)) return;
+      if (!obey(request)) return;
+    }
+  }
+
+ private:
+  void wait_for(short events) const {
+    pollfd poll{socket_, events, 0};
+    ::poll(&poll, 1, -1);
+  }
+
+  bool send(const Answer& answer, int fd = -1) {
+    const std::string message = answer.encode();
+    for (;;) {
+      const int result = os::send_packet(socket_, message, &fd, fd >= 0 ? 1 : 0);
+      if (result != 0) return result == 1;
+      wait_for(POLLOUT);
+    }
+  }
+
+  bool obey(const Request& request) {
+    switch (request.type) {
+      case Message::open: return open(request.path);
+      case Message::create: return create();
+      case Message::commit: return send(commit(request.path));
+      case Message::list: return list(request);
+      case Message::usage: return usage(request.most);
+      default: return false;
+    }
+  }
+
+  bool open(const std::string& path) {
+    File file{open_beneath(root_, path, O_RDONLY | O_NONBLOCK | O_NOCTTY)};
+    if (!file && errno == ENOENT) file = File{open_by_shown_name(path)};
+    if (!file) return send(refuse_errno());
+    return send_opened(file, split(path).name);
+  }
+
+  // What a listing shows of a name that is not UTF-8 finds the file again.
+  int open_by_shown_name(const std::string& path) {
+    const Split parts = split(path);
+    File directory{open_directory(root_, parts.directory)};
+    const std::string name = directory ? name_shown_as(directory.fd, parts.name) : std::string{};
+    if (name.empty()) return errno = ENOENT, -1;
+    return open_beneath(directory.fd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  }
+
+  bool send_opened(const File& file, const std::string& name) {
+    struct stat info{};
+    if (::fstat(file.fd, &info) != 0) return send(refuse_errno());
+    if (!S_ISREG(info.st_mode)) return send(refuse(Reason::not_regular));
+    Answer answer;
+    answer.type = Message::opened;
+    answer.entries.push_back(describe(name, info));
+    return send(answer, file.fd);
+  }
+
+  // Without a name nothing of it is left when the upload breaks off, whoever dies.
+  bool create() {
+    new_ = File{open_beneath(root_, ".", O_TMPFILE | O_RDWR, kFileMode)};
+    if (!new_) return send(refuse_errno());
+    return send_opened(new_, {});
+  }
+
+  Answer commit(const std::string& path) {
+    if (!new_) return refuse(Reason::failed, EBADF);
+    const Split parts = split(path);
+    if (!plain_name(parts.name)) return refuse(Reason::bad_name);
+    File directory{make_directories(parts.directory)};
+    if (!directory) return refuse_errno();
+    struct stat before{};
+    if (::fstatat(directory.fd, parts.name.c_str(), &before, AT_SYMLINK_NOFOLLOW) == 0) {
+      if (S_ISLNK(before.st_mode)) return refuse(Reason::link);
+      if (!S_ISREG(before.st_mode)) return refuse(Reason::not_regular);
+      // As an editor would: the content is new, the permissions stay.
+      ::fchmod(new_.fd, before.st_mode & 0777);
+    }
+    if (!give_name(directory.fd, parts.name)) return refuse_errno();
+    struct stat info{};
+    ::fstat(new_.fd, &info);
+    Answer answer;
+    answer.entries.push_back(describe(parts.name, info));
+    new_ = File{};
+    return answer;
+  }
+
+  // linkat(2) replaces nothing: a name that is taken is replaced by rename(2), in one step.
+  bool give_name(int directory, const std::string& name) {
+    char source[32];
+    std::snprintf(source, sizeof source, "/proc/self/fd/%d", new_.fd);
+    if (::linkat(AT_FDCWD, source, directory, name.c_str(), AT_SYMLINK_FOLLOW) == 0) return true;
+    for (int i = 0; errno == EEXIST && i < kTemporaryNames; ++i) {
+      char temporary[48];
+      std::snprintf(temporary, sizeof temporary, ".upload-%d-%d.tmp", ::getpid(), i);
+      if (::linkat(AT_FDCWD, source, directory, temporary, AT_SYMLINK_FOLLOW) != 0) continue;
+      if (::renameat(directory, temporary, directory, name.c_str()) == 0) return true;
+      const int why = errno;
+      ::unlinkat(directory, temporary, 0);
+      errno = why;
+      return false;
+    }
+    return false;
+  }
+
+  // One component at a time, each opened beneath the one before: links lead nowhere.
+  int make_directories(const std::string& path) {
+    File at{open_directory(root_, {})};
+    std::size_t start = 0;
+    while (at && start < path.size()) {
+      const std::size_t slash = std::min(path.find('/', start), path.size());
+      const std::string name = path.substr(start, slash - start);
+      start = slash + 1;
+      if (name.empty()) continue;
+      if (!plain_name(name)) return errno = EINVAL, -1;
+      if (::mkdirat(at.fd, name.c_str(), kDirectoryMode) != 0 && errno != EEXIST) return -1;
+      at = File{
+          open_beneath(at.fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0, RESOLVE_NO_SYMLINKS)};
+    }
+    const int fd = at.fd;
+    at.fd = -1;
+    return fd;
+  }
+
+  bool list(const Request& request) {
+    File directory{
+        open_beneath(root_, request.path.empty() ? "." : request.path, O_RDONLY | O_DIRECTORY)};
+    if (!directory) return send(refuse_errno());
+    constexpr std::size_t kBatch = 128;  // names of 255 bytes still fit into one packet
+    Answer batch;
+    batch.type = Message::entries;
+    bool sent = true;
+    const bool complete = each_entry(directory.fd, request.most, [&](Entry entry) {
+      batch.entries.push_back(std::move(entry));
+      if (batch.entries.size() < kBatch) return true;
+      sent = send(batch);
+      batch.entries.clear();
+      return sent;
+    });
+    if (sent && !batch.entries.empty()) sent = send(batch);
+    Answer end;
+    end.complete = complete ? 1 : 0;
+    return sent && send(end);
+  }
+
+  bool usage(std::uint64_t most) {
+    const Tally tally = tally_tree(root_, most);
+    Answer answer;
+    answer.type = Message::used;
+    answer.files = tally.files;
+    answer.bytes = tally.bytes;
+    answer.complete = tally.complete ? 1 : 0;
+    return send(answer);
+  }
+
+  int root_;
+  int socket_;
+  File new_;
+};
+
+}  // namespace
+
+void serve(int root, int socket) { Helper{root, socket}.run(); }
+
+}  // namespace tb::guest::files
