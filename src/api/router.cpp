@@ -51,40 +51,56 @@ bool forged_by_browser(const http::Request& request) {
 
 }  // namespace
 
+Router::Router(session::Metrics& metrics)
+    : metrics_(&metrics), other_(&metrics.route("other", "other")) {}
+
 void Router::add(std::string method, std::string pattern, Respond respond) {
   std::vector<std::string> segments = split(pattern);
+  session::RouteMetrics* counted = metrics_ ? &metrics_->route(method, pattern) : nullptr;
   routes_.push_back(
-      {{std::move(method), std::move(pattern), std::move(respond)}, std::move(segments)});
+      {{std::move(method), std::move(pattern), std::move(respond)}, std::move(segments), counted});
 }
 
-awaitable<http::Response> Router::answer(http::Exchange& exchange) const {
-  const http::Request& request = exchange.request();
-  if (forged_by_browser(request)) {
-    throw http::HttpError{415, "send application/json from a browser"};
-  }
+Router::Found Router::find(const http::Request& request) const {
   const std::vector<std::string> path = split(request.path);
-  Call call{exchange, {}};
-  bool known = false;
+  Found found;
   for (const Compiled& compiled : routes_) {
-    if (!match(compiled.segments, path, call.captured)) continue;
-    known = true;
+    if (!match(compiled.segments, path, found.captured)) continue;
+    found.known = true;
     const bool head = request.method == "HEAD" && compiled.route.method == "GET";
     if (compiled.route.method != request.method && !head) continue;
-    co_return co_await compiled.route.respond(call);
+    found.route = &compiled;
+    break;
   }
-  throw http::HttpError{known ? 405 : 404, known ? "Method Not Allowed" : "Not Found"};
+  return found;
+}
+
+awaitable<http::Response> Router::answer(http::Exchange& exchange, Found found) {
+  if (forged_by_browser(exchange.request())) {
+    throw http::HttpError{415, "send application/json from a browser"};
+  }
+  if (!found.route) {
+    throw http::HttpError{found.known ? 405 : 404,
+                          found.known ? "Method Not Allowed" : "Not Found"};
+  }
+  Call call{exchange, std::move(found.captured)};
+  co_return co_await found.route->route.respond(call);
 }
 
 awaitable<void> Router::handle(http::Exchange& exchange) const {
+  Found found = find(exchange.request());
+  session::CountedRequest counted{found.route ? found.route->metrics : other_};
   http::Response response;
   std::exception_ptr failure;
   try {
-    response = co_await answer(exchange);
+    response = co_await answer(exchange, std::move(found));
   } catch (...) {
     failure = std::current_exception();
   }
   if (failure) response = error_response(failure);
+  const int status = response.status;
   co_await exchange.respond(std::move(response));
+  counted.status = status;  // only now: it may be that nobody was there to hear it
 }
 
 }  // namespace tb::api

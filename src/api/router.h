@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "http/exchange.h"
+#include "session/metrics.h"
 
 namespace tb::api {
 
@@ -29,17 +30,29 @@ struct Route {
 
 class Router {
  public:
+  Router() = default;
+  // Counts requests there, by the pattern of their route; what has none is "other".
+  explicit Router(session::Metrics& metrics);
   void add(std::string method, std::string pattern, Respond respond);
   // Finds the route and answers; errors become statuses here and nowhere else.
   awaitable<void> handle(http::Exchange& exchange) const;
 
  private:
-  awaitable<http::Response> answer(http::Exchange& exchange) const;
-
   struct Compiled {
     Route route;
     std::vector<std::string> segments;
+    session::RouteMetrics* metrics;  // null: nobody counts
   };
+  struct Found {
+    const Compiled* route = nullptr;
+    bool known = false;  // the path, at least by another method
+    std::vector<std::string> captured = {};
+  };
+  Found find(const http::Request& request) const;
+  static awaitable<http::Response> answer(http::Exchange& exchange, Found found);
+
+  session::Metrics* metrics_ = nullptr;
+  session::RouteMetrics* other_ = nullptr;
   std::vector<Compiled> routes_;
 };
 

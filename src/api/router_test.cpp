@@ -147,5 +147,41 @@ TEST(Router, ABrowserThatNamesNoTypeIsRefusedToo) {
   EXPECT_EQ(post_status("", "Sec-Fetch-Site", "cross-site"), 415);
 }
 
+std::uint64_t counted(const session::Metrics& metrics, const std::string& labels) {
+  const std::string text = metrics.registry.render();
+  const std::string name = "threadbox_http_requests_total{" + labels + "} ";
+  const std::size_t at = text.find(name);
+  EXPECT_NE(at, std::string::npos) << labels;
+  return at == std::string::npos ? 0 : std::stoull(text.substr(at + name.size()));
+}
+
+TEST(Router, RequestsAreCountedByPatternAndNeverByPath) {
+  session::Metrics metrics;
+  Router router{metrics};
+  router.add("GET", "/things/{}", tell("show"));
+  router.add("POST", "/things", tell("make"));
+  router.add("GET", "/lost", [](Call&) -> awaitable<http::Response> {
+    throw http::Disconnected{};
+    co_return http::Response{};
+  });
+  ask(router, "GET", "/things/secret-1");
+  ask(router, "HEAD", "/things/secret-2");
+  ask(router, "GET", "/secret-3/nowhere");
+  ask(router, "DELETE", "/things/secret-4");
+  http::TestExchange forged{"POST", "/things", "{}"};
+  forged.add_header("Origin", "http://evil.example");
+  ask(router, forged);
+  http::TestExchange lost{"GET", "/lost"};
+  TestLoop loop;
+  EXPECT_THROW(loop.run(router.handle(lost)), http::Disconnected);
+  const std::string show = R"(method="GET",route="/things/{}",status=)";
+  EXPECT_EQ(counted(metrics, show + "\"2xx\""), 2u);
+  EXPECT_EQ(counted(metrics, show + "\"4xx\""), 0u);
+  EXPECT_EQ(counted(metrics, R"(method="other",route="other",status="4xx")"), 2u);
+  EXPECT_EQ(counted(metrics, R"(method="POST",route="/things",status="4xx")"), 1u);
+  EXPECT_EQ(counted(metrics, R"(method="GET",route="/lost",status="none")"), 1u);
+  EXPECT_EQ(metrics.registry.render().find("secret"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace tb::api

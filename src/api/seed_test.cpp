@@ -78,8 +78,9 @@ class Api : public testing::Test {
   TestLoop loop_;
   sandbox::FakeProvider provider_{loop_.executor()};
   session::Sessions sessions_{loop_.executor(), provider_, pool_of(2)};
-  Service service_{sessions_, "w1", "host"};
-  Router router_;
+  session::Metrics metrics_;
+  Service service_{sessions_, metrics_, "w1", "host"};
+  Router router_{metrics_};
 };
 
 TEST_F(Api, CreatesASessionAndFindsItAgain) {

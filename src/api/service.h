@@ -6,6 +6,7 @@
 #include <string>
 
 #include "api/router.h"
+#include "session/metrics.h"
 #include "session/sessions.h"
 
 namespace tb::api {
@@ -19,6 +20,7 @@ struct IsolationRow {
 
 struct Service {
   session::Sessions& sessions;
+  session::Metrics& metrics;
   std::string worker_id;
   std::string environment;
   std::chrono::minutes session_timeout{30};
@@ -31,5 +33,6 @@ struct Service {
 void add_seed_routes(Router& router, Service& service);
 void add_health_routes(Router& router, Service& service);
 void add_process_routes(Router& router, Service& service);
+void add_metrics_routes(Router& router, Service& service);
 
 }  // namespace tb::api

@@ -27,31 +27,59 @@ std::string timestamp() {
   return text;
 }
 
+// The code point of a character of two or three bytes; 0 for all others.
+unsigned code_point(std::string_view rest) {
+  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(rest[i]) & 0x3fu; };
+  const auto first = static_cast<unsigned char>(rest[0]);
+  if (first >= 0xc0 && first < 0xe0) return (first & 0x1fu) << 6 | at(1);
+  if (first >= 0xe0 && first < 0xf0) return (first & 0x0fu) << 12 | at(1) << 6 | at(2);
+  return 0;
+}
+
+// Beside ASCII's: the control characters of C1, which terminals obey, the separators of lines and
+// paragraphs, and what changes the direction of the text that follows.
+bool is_control(unsigned c) {
+  return (c >= 0x80 && c < 0xa0) || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+}
+
+void append_escaped(std::string& out, unsigned c) {
+  char text[8];
+  std::snprintf(text, sizeof text, "\\u%04x", c);
+  out += text;
+}
+
 // As JSON wants it; harmless in the other format too.
 std::string escape(std::string_view bytes) {
   const std::string value = to_utf8(std::string{bytes});
   std::string out;
   out.reserve(value.size());
-  for (const char c : value) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(value[i]);
+    if (byte == '"' || byte == '\\') {
       out += '\\';
-      out += c;
+      out += value[i];
     } else if (byte < 0x20 || byte == 0x7f) {
-      char text[8];
-      std::snprintf(text, sizeof text, "\\u%04x", byte);
-      out += text;
+      append_escaped(out, byte);
+    } else if (const unsigned c = code_point(std::string_view{value}.substr(i)); is_control(c)) {
+      append_escaped(out, c);
+      i += c < 0x800 ? 1 : 2;
     } else {
-      out += c;
+      out += value[i];
     }
   }
   return out;
 }
 
 std::string field_text(const LogField& field) {
-  const bool quote = field.value.empty() || field.value.find_first_of(" \"=") != std::string::npos;
   const std::string value = escape(field.value);
+  // What is escaped is quoted too, so that a reader knows where to undo it.
+  const bool quote = value.empty() || value.find_first_of(" \"=\\") != std::string::npos;
   return std::string{field.key} + "=" + (quote ? "\"" + value + "\"" : value);
+}
+
+std::string field_json(const LogField& field) {
+  const std::string value = field.number ? field.value : "\"" + escape(field.value) + "\"";
+  return ",\"" + std::string{field.key} + "\":" + value;
 }
 
 }  // namespace
@@ -62,14 +90,16 @@ void set_log(LogLevel level, bool json) {
 }
 
 void log(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) {
+  log(level, event, std::span{fields.begin(), fields.size()});
+}
+
+void log(LogLevel level, std::string_view event, std::span<const LogField> fields) {
   if (level < threshold) return;
   std::string line;
   if (as_json) {
     line = "{\"time\":\"" + timestamp() + "\",\"level\":\"" + kNames[static_cast<int>(level)] +
            "\",\"event\":\"" + escape(event) + "\"";
-    for (const LogField& field : fields) {
-      line += ",\"" + std::string{field.key} + "\":\"" + escape(field.value) + "\"";
-    }
+    for (const LogField& field : fields) line += field_json(field);
     line += "}\n";
   } else {
     line = timestamp() + " [SANDBOX] event=" + std::string{event};

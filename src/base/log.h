@@ -3,9 +3,9 @@
 #pragma once
 
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 
 namespace tb {
 
@@ -14,10 +14,13 @@ enum class LogLevel { debug, info, warning, error, off };
 struct LogField {
   std::string_view key;
   std::string value;
+  bool number = false;  // in JSON without quotes; `value` must be a JSON number then
 };
 
 void set_log(LogLevel level, bool json);
-// Control characters in values are escaped: an event is always one line.
+// What could end a line or move a terminal's cursor is escaped in values: an event is always one
+// line.
 void log(LogLevel level, std::string_view event, std::initializer_list<LogField> fields = {});
+void log(LogLevel level, std::string_view event, std::span<const LogField> fields);
 
 }  // namespace tb

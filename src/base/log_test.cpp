@@ -1,51 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/log.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
 
-#include "base/error.h"
+#include "base/test_log.h"
 
 namespace tb {
 namespace {
-
-// What is written to standard error while it lives.
-class Captured {
- public:
-  Captured(LogLevel level, bool json) {
-    set_log(level, json);
-    int ends[2];
-    check(::pipe2(ends, O_CLOEXEC), "pipe2");
-    saved_ = check(::fcntl(2, F_DUPFD_CLOEXEC, 10), "save stderr");
-    check(::dup2(ends[1], 2), "dup2");
-    ::close(ends[1]);
-    read_ = ends[0];
-  }
-  ~Captured() {
-    if (saved_ >= 0) text();
-    set_log(LogLevel::info, false);
-  }
-  // Ends it.
-  std::string text() {
-    ::dup2(saved_, 2);
-    ::close(saved_);
-    saved_ = -1;
-    std::string all;
-    char buffer[4096];
-    for (ssize_t n; (n = ::read(read_, buffer, sizeof buffer)) > 0;) {
-      all.append(buffer, static_cast<std::size_t>(n));
-    }
-    ::close(read_);
-    return all;
-  }
-
- private:
-  int saved_;
-  int read_;
-};
 
 boost::json::object parse(const std::string& line) {
   boost::system::error_code error;
@@ -55,7 +19,7 @@ boost::json::object parse(const std::string& line) {
 }
 
 TEST(Log, AnEventIsOneLineOfKeysAndValues) {
-  Captured captured{LogLevel::info, false};
+  CapturedLog captured{LogLevel::info, false};
   log(LogLevel::info, "session_created", {{"user", "me"}, {"words", "a b"}, {"none", ""}});
   const std::string text = captured.text();
   EXPECT_TRUE(text.ends_with(" [SANDBOX] event=session_created user=me words=\"a b\" none=\"\"\n"))
@@ -64,7 +28,7 @@ TEST(Log, AnEventIsOneLineOfKeysAndValues) {
 }
 
 TEST(Log, ControlCharactersNeverMakeAnotherLine) {
-  Captured captured{LogLevel::info, false};
+  CapturedLog captured{LogLevel::info, false};
   log(LogLevel::info, "x", {{"a", "1\n2026 [SANDBOX] event=forged\r\x1b[2J\x7f"}, {"b", "q\"e\\"}});
   const std::string text = captured.text();
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
@@ -73,8 +37,22 @@ TEST(Log, ControlCharactersNeverMakeAnotherLine) {
   EXPECT_NE(text.find("b=\"q\\\"e\\\\\""), std::string::npos) << text;
 }
 
+TEST(Log, WhatATerminalOrAReaderOfLinesWouldObeyIsEscapedToo) {
+  CapturedLog captured{LogLevel::info, false};
+  const std::string csi = "\xc2\x9b";        // U+009B
+  const std::string next = "\xc2\x85";       // U+0085
+  const std::string line = "\xe2\x80\xa8";   // U+2028
+  const std::string right = "\xe2\x80\xae";  // U+202E
+  log(LogLevel::info, "x",
+      {{"a", csi + "2J" + next + line + right}, {"b", "\xc2\xa0\xe2\x82\xac"}});
+  const std::string text = captured.text();
+  EXPECT_TRUE(
+      text.ends_with(" event=x a=\"\\u009b2J\\u0085\\u2028\\u202e\" b=\xc2\xa0\xe2\x82\xac\n"))
+      << text;
+}
+
 TEST(Log, JsonLinesAreJson) {
-  Captured captured{LogLevel::debug, true};
+  CapturedLog captured{LogLevel::debug, true};
   const std::string odd = "a\"b\\c\nd\te\x01\x7f\xc3\xa9";
   log(LogLevel::warning, "odd", {{"value", odd}, {"empty", ""}});
   const boost::json::object line = parse(captured.text());
@@ -84,16 +62,24 @@ TEST(Log, JsonLinesAreJson) {
   EXPECT_EQ(line.at("empty").as_string(), "");
 }
 
+TEST(Log, NumbersAreNumbersInJson) {
+  CapturedLog captured{LogLevel::info, true};
+  log(LogLevel::info, "x", {{"exit_code", "-1", true}, {"text", "5"}});
+  const boost::json::object line = parse(captured.text());
+  EXPECT_EQ(line.at("exit_code").as_int64(), -1);
+  EXPECT_EQ(line.at("text").as_string(), "5");
+}
+
 // Names are cut to a few bytes for the log, which may be in the middle of a character.
 TEST(Log, JsonLinesAreJsonEvenWhenAValueIsNotUtf8) {
-  Captured captured{LogLevel::debug, true};
+  CapturedLog captured{LogLevel::debug, true};
   log(LogLevel::info, "cut", {{"thread", "caf\xc3"}, {"raw", "\xff\xfe"}});
   const boost::json::object line = parse(captured.text());
   EXPECT_TRUE(line.contains("thread"));
 }
 
 TEST(Log, WhatIsBelowTheLevelIsNotWritten) {
-  Captured captured{LogLevel::warning, false};
+  CapturedLog captured{LogLevel::warning, false};
   log(LogLevel::debug, "no");
   log(LogLevel::info, "no");
   log(LogLevel::error, "yes");
@@ -103,7 +89,7 @@ TEST(Log, WhatIsBelowTheLevelIsNotWritten) {
 }
 
 TEST(Log, OffWritesNothing) {
-  Captured captured{LogLevel::off, false};
+  CapturedLog captured{LogLevel::off, false};
   log(LogLevel::error, "no");
   EXPECT_EQ(captured.text(), "");
 }

@@ -54,6 +54,12 @@ std::size_t valid_prefix(std::string_view text) {
 
 bool is_utf8(std::string_view text) { return valid_prefix(text) == text.size(); }
 
+std::string_view first_characters(std::string_view text, std::size_t count) {
+  std::size_t end = 0;
+  for (; count > 0 && end < text.size(); --count) end += sequence(text.substr(end)).length;
+  return text.substr(0, end);
+}
+
 std::string to_utf8(std::string bytes) {
   std::size_t good = valid_prefix(bytes);
   if (good == bytes.size()) return bytes;

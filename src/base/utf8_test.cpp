@@ -92,5 +92,18 @@ TEST(Utf8, WhatCameOutIsValidAndComesOutAgainAsItIs) {
   }
 }
 
+TEST(Utf8, TheFirstCharactersAreNeverHalfOnes) {
+  EXPECT_EQ(first_characters("abc", 0), "");
+  EXPECT_EQ(first_characters("abc", 2), "ab");
+  EXPECT_EQ(first_characters("abc", 3), "abc");
+  EXPECT_EQ(first_characters("abc", 9), "abc");
+  EXPECT_EQ(first_characters("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80x", 2), "\xc3\xa9\xe2\x82\xac");
+  EXPECT_EQ(first_characters("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80x", 3),
+            "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80");
+  EXPECT_EQ(first_characters("\xff\xc3z", 1), "\xff");
+  EXPECT_EQ(first_characters("\xff\xc3z", 2), "\xff\xc3");
+  EXPECT_EQ(first_characters("\xf0\x9f", 5), "\xf0\x9f");
+}
+
 }  // namespace
 }  // namespace tb

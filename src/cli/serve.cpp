@@ -33,8 +33,13 @@ class Program {
       : config_(config),
         provider_(loop.get_executor(), config.state_dir, config.output),
         sessions_(loop.get_executor(), provider_, pool_settings(config)),
-        service_{sessions_, config.worker_id, config.environment, config.session_timeout,
+        service_{sessions_,
+                 metrics_,
+                 config.worker_id,
+                 config.environment,
+                 config.session_timeout,
                  config.command_timeout},
+        router_(metrics_),
         server_(
             loop.get_executor(), {},
             [this](http::Exchange& exchange) { return router_.handle(exchange); },
@@ -45,6 +50,9 @@ class Program {
     api::add_seed_routes(router_, service_);
     api::add_health_routes(router_, service_);
     api::add_process_routes(router_, service_);
+    api::add_metrics_routes(router_, service_);
+    metrics_.http_connections.read_by(
+        [this] { return static_cast<double>(server_.connections()); });
     provider_.on_lost([this](bool in_order) {
       if (stopping_) return;
       if (!in_order) {
@@ -105,6 +113,7 @@ class Program {
   }
 
   const Config& config_;
+  session::Metrics metrics_;
   native::NativeProvider provider_;
   session::Sessions sessions_;
   api::Service service_;

@@ -12,9 +12,11 @@ constexpr auto kPauseAfterFailure = 2s;
 
 }  // namespace
 
-Pool::Pool(asio::any_io_executor executor, sandbox::Provider& provider, PoolSettings settings)
+Pool::Pool(asio::any_io_executor executor, sandbox::Provider& provider, PoolSettings settings,
+           Metrics* metrics)
     : provider_(provider),
       settings_(std::move(settings)),
+      metrics_(metrics),
       wanted_(executor),
       made_(executor),
       tasks_(executor, [](const std::string&, std::exception_ptr) {}) {}
@@ -25,12 +27,21 @@ void Pool::open() {
 
 awaitable<void> Pool::close() { co_await tasks_.close(); }
 
-sandbox::SandboxSpec Pool::fresh_spec() const {
+awaitable<std::shared_ptr<sandbox::Sandbox>> Pool::make() {
   sandbox::SandboxSpec spec;
   spec.id = make_uuid();
   spec.environment = settings_.environment;
   spec.limits = settings_.limits;
-  return spec;
+  const auto began = std::chrono::steady_clock::now();
+  std::shared_ptr<sandbox::Sandbox> made;
+  try {
+    made = co_await provider_.create(std::move(spec));
+  } catch (...) {
+    if (metrics_) metrics_->sandbox_creations_failed.add();
+    throw;
+  }
+  if (metrics_) metrics_->sandbox_create.observe(std::chrono::steady_clock::now() - began);
+  co_return made;
 }
 
 void Pool::gone() {
@@ -40,6 +51,7 @@ void Pool::gone() {
 
 void Pool::reserve() {
   if (used_ + making_ >= settings_.capacity) {
+    if (metrics_) metrics_->pool_exhausted.add();
     throw Error{Code::exhausted, "Pool at max capacity, try again later"};
   }
   ++used_;
@@ -52,6 +64,7 @@ std::shared_ptr<sandbox::Sandbox> Pool::take_ready() {
     wanted_.notify_all();
     if (!sandbox->alive()) continue;
     ++used_;
+    if (metrics_) metrics_->pool_hits.add();
     return sandbox;
   }
   return nullptr;
@@ -65,9 +78,9 @@ awaitable<std::shared_ptr<sandbox::Sandbox>> Pool::take() {
     if (auto sandbox = take_ready()) co_return sandbox;
   }
   reserve();  // at once: others must not count on the same place
-  sandbox::SandboxSpec spec = fresh_spec();
+  if (metrics_) metrics_->pool_misses.add();
   try {
-    co_return co_await provider_.create(std::move(spec));
+    co_return co_await make();
   } catch (...) {
     gone();
     throw;
@@ -91,8 +104,7 @@ awaitable<void> Pool::refill() {
     bool failed = false;
     ++making_;
     try {
-      sandbox::SandboxSpec spec = fresh_spec();
-      std::shared_ptr<sandbox::Sandbox> sandbox = co_await provider_.create(std::move(spec));
+      std::shared_ptr<sandbox::Sandbox> sandbox = co_await make();
       ready_.push_back(std::move(sandbox));
     } catch (const Error& error) {
       failed = true;

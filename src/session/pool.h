@@ -7,6 +7,7 @@
 
 #include "base/async.h"
 #include "sandbox/sandbox.h"
+#include "session/metrics.h"
 
 namespace tb::session {
 
@@ -19,7 +20,9 @@ struct PoolSettings {
 
 class Pool {
  public:
-  Pool(asio::any_io_executor executor, sandbox::Provider& provider, PoolSettings settings);
+  // Without `metrics` nobody counts.
+  Pool(asio::any_io_executor executor, sandbox::Provider& provider, PoolSettings settings,
+       Metrics* metrics = nullptr);
 
   // Begins to fill it in the background.
   void open();
@@ -46,10 +49,11 @@ class Pool {
  private:
   std::shared_ptr<sandbox::Sandbox> take_ready();
   awaitable<void> refill();
-  sandbox::SandboxSpec fresh_spec() const;
+  awaitable<std::shared_ptr<sandbox::Sandbox>> make();
 
   sandbox::Provider& provider_;
   PoolSettings settings_;
+  Metrics* metrics_;
   Signal wanted_;  // there may be something to refill
   Signal made_;    // a creation in the background is over
   std::deque<std::shared_ptr<sandbox::Sandbox>> ready_;

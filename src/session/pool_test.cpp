@@ -14,10 +14,11 @@ namespace {
 struct World {
   TestLoop loop;
   sandbox::FakeProvider provider{loop.executor()};
+  Metrics metrics;
   Pool pool;
 
   World(std::size_t size, std::size_t capacity)
-      : pool(loop.executor(), provider, settings(size, capacity)) {
+      : pool(loop.executor(), provider, settings(size, capacity), &metrics) {
     set_log(LogLevel::off, false);
   }
   ~World() {
@@ -154,6 +155,22 @@ TEST(Pool, AdoptedOnesAreGivenFirstAndCounted) {
   EXPECT_EQ(world.pool.ready(), 1u);
   EXPECT_EQ(world.take()->get()->id(), "old");
   EXPECT_EQ(world.pool.used(), 2u);
+}
+
+TEST(Pool, CountsWhatItDoes) {
+  World world{1, 2};
+  world.provider.failures = 1;
+  EXPECT_THROW(world.take()->get(), Error);  // nothing is ready yet
+  EXPECT_EQ(world.metrics.pool_misses.value(), 1u);
+  EXPECT_EQ(world.metrics.sandbox_creations_failed.value(), 1u);
+  world.open();
+  world.take()->get();
+  world.take()->get();
+  EXPECT_THROW(world.take()->get(), Error);
+  EXPECT_EQ(world.metrics.pool_hits.value(), 2u);
+  EXPECT_EQ(world.metrics.pool_misses.value(), 1u);
+  EXPECT_EQ(world.metrics.pool_exhausted.value(), 1u);
+  EXPECT_EQ(world.metrics.sandbox_create.count(), 2u);
 }
 
 }  // namespace

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens to sessions: each function writes one line of log and moves the metrics, so that
+// whoever sees something happen says it in one line.
+//
+//   [SANDBOX] event=… user=… thread=… session=… command=… exit_code=… duration_ms=… …
+//
+// The keys are always in this order; what is not known is left out, and what an event has beside
+// them (limit, reason, error, bytes, request_id) comes last.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/log.h"
+#include "base/units.h"
+#include "sandbox/sandbox.h"
+#include "session/metrics.h"
+
+namespace tb::session {
+
+// Whom an event is about; the log shows 8, 12 and 12 characters of the first three.
+struct Who {
+  std::string_view user = {};
+  std::string_view thread = {};
+  std::string_view session = {};
+  std::string_view request = {};  // its id
+};
+
+// While it lives, one more command runs.
+class Running {
+ public:
+  explicit Running(Gauge& gauge) : gauge_(gauge) { gauge_.add(1); }
+  ~Running() { gauge_.add(-1); }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+ private:
+  Gauge& gauge_;
+};
+
+CommandOutcome outcome_of(const sandbox::Exit& exit);
+
+class Events {
+ public:
+  // Without `log_commands` the text of commands stays out of the log.
+  explicit Events(Metrics& metrics, bool log_commands = true)
+      : metrics_(metrics), log_commands_(log_commands) {}
+
+  Metrics& metrics() { return metrics_; }
+
+  void session_created(const Who& who, Milliseconds took);
+  void session_creation_failed(const Who& who, std::string_view error);
+  void session_reused(const Who& who);
+  void session_expired(const Who& who, Milliseconds age);
+  void session_cleaned_up(const Who& who, Milliseconds age);
+  void session_cleanup_failed(const Who& who, std::string_view error);
+  void sandbox_lost(const Who& who);
+  void session_revived(const Who& who, Milliseconds took);
+  void session_revival_failed(const Who& who, std::string_view error);
+  // Not `alive`: only its files are there.
+  void session_adopted(const Who& who, bool alive);
+  void session_adoption_failed(const Who& who, std::string_view error);
+
+  // Keep it from the command's start until it ended or nobody waits any more.
+  [[nodiscard]] Running command_started() { return Running{metrics_.commands_running}; }
+  // command_executed, or command_failed when its exit code is not 0; resource_limit_exceeded for
+  // each limit that ended it.
+  void command_ended(const Who& who, std::string_view command, const sandbox::Exit& exit);
+  // command_failed as well, but it never ran.
+  void command_not_started(const Who& who, std::string_view command, std::string_view error);
+  void validation_failed(const Who& who, std::string_view command, Refused reason,
+                         std::string_view error);
+
+  void file_uploaded(const Who& who, Bytes size, Milliseconds took);
+  void file_upload_failed(const Who& who, std::string_view error);
+  void file_downloaded(const Who& who, Bytes size, Milliseconds took);
+  void file_download_failed(const Who& who, std::string_view error);
+  // Not logged: clients list again and again.
+  void files_listed();
+  void file_list_failed(const Who& who, std::string_view error);
+
+  void resource_limit_exceeded(const Who& who, Limit limit);
+
+ private:
+  struct Line {
+    std::optional<std::string_view> command = std::nullopt;
+    std::optional<int> exit_code = std::nullopt;
+    std::optional<Milliseconds> duration = std::nullopt;
+    std::vector<LogField> more = {};
+  };
+  void write(LogLevel level, std::string_view event, const Who& who, Line line) const;
+  void write_failure(std::string_view event, const Who& who, std::string_view error) const;
+  void count_limits(const Who& who, const sandbox::Exit& exit);
+
+  Metrics& metrics_;
+  bool log_commands_;
+};
+
+}  // namespace tb::session
