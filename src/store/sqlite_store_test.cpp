@@ -305,6 +305,22 @@ TEST_F(SqliteStoreTest, ADirectoryThatCantBeWrittenIsRefusedWithAReason) {
   ASSERT_EQ(::chmod(dir_.path().c_str(), 0755), 0);
 }
 
+TEST_F(SqliteStoreTest, WorksWithoutRootInADirectoryOfTheServers) {
+  constexpr uid_t kServer = 65534;
+  if (::geteuid() == 0) {
+    ASSERT_EQ(::chown(dir_.path().c_str(), kServer, kServer), 0);
+  }
+  const int code = in_child([&] {
+    if (::geteuid() == 0 && ::setuid(kServer) != 0) return 10;
+    for (const std::string id : {"one", "two"}) {
+      auto store = open();
+      loop_.run(store->put(make(id)));
+    }
+    return open()->sessions().size() == 2 ? 0 : 1;
+  });
+  EXPECT_EQ(code, 0);
+}
+
 TEST_F(SqliteStoreTest, AFullDiskFailsThePutAndHeals) {
   const int code = in_child([&] {
     auto store = open();

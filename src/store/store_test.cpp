@@ -12,6 +12,7 @@
 namespace tb::store {
 namespace {
 
+using namespace std::string_literals;
 using session::MemoryStore;
 using session::Store;
 
@@ -87,7 +88,7 @@ using Kinds = testing::Types<MemoryStore, SqliteStore>;
 TYPED_TEST_SUITE(StoreTest, Kinds);
 
 TYPED_TEST(StoreTest, GivesBackWhatWasPut) {
-  const std::string odd{"a\0b\xff'\"; DROP TABLE sessions", 29};
+  const std::string odd = "a\0b\xff'\"; DROP TABLE sessions"s;
   StoredSession session = make("one", odd);
   session.last_activity = at(99);
   this->loop_.run(this->store_->put(session));
