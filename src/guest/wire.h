@@ -13,7 +13,7 @@
 namespace tb::guest {
 
 // Bumped when a message changes: a server refuses guests of another version and says so.
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 
 // Where the jail leaves the guest's descriptors before it executes it.
 constexpr int kControlFd = 3;  // to the server
@@ -224,6 +224,9 @@ struct Config {
   std::string command_filter;            // and one on top for commands
   std::vector<std::string> write_paths;  // Landlock: nothing else can be written to
   std::vector<Counter> counters;
+  std::uint8_t confined = 0;            // only these can be read, and only those executed:
+  std::vector<std::string> read_paths;  // files, and directories with all below
+  std::vector<std::string> run_paths;   // files
 
   void encode(Writer& out) const {
     out.u32(kVersion);
@@ -243,6 +246,9 @@ struct Config {
       out.bytes(counter.key);
       out.u8(counter.oom);
     }
+    out.u8(confined);
+    out.list(read_paths);
+    out.list(run_paths);
   }
   static bool decode(Reader& in, Config& to) {
     if (in.u32() != kVersion) return false;
@@ -264,6 +270,9 @@ struct Config {
       counter.oom = in.u8();
       to.counters.push_back(counter);
     }
+    to.confined = in.u8();
+    to.read_paths = in.list();
+    to.run_paths = in.list();
     return in.done();
   }
 };
