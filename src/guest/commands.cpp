@@ -100,10 +100,10 @@ const char* Commands::prepare(Command& command, const Start& start) {
     failed = "run so many commands at once";
   } else if (::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0) {
     failed = "make pipes";
-  } else if ((input = open_input(start.input)) < 0) {
+  } else if ((input = open_input(start.input, config_.confined)) < 0) {
     failed = "provide stdin";
   } else if (start.script.size() > kMaxArgument &&
-             (script = text_file("script", "exec 3<&-\n" + start.script)) < 0) {
+             (script = text_file("script", "exec 3<&-\n" + start.script, config_.confined)) < 0) {
     failed = "store the script";
   } else if (cgroups_.there() && (command.cgroup = cgroups_.take()) < 0) {
     failed = "make a cgroup";

@@ -53,13 +53,42 @@ int allow_below(int ruleset, int dir, std::uint64_t rights) {
   return os::landlock::add_path(ruleset, dir, rights);
 }
 
-// Nothing outside the writable places can be changed, even if a mount were wrong.
-int restrict_writes(const Config& config) {
+// A path that is not there in this sandbox needs no right.
+bool allow_paths(int ruleset, const std::vector<std::string>& paths, std::uint64_t rights) {
+  for (const std::string& path : paths) {
+    const int file = ::open(path.c_str(), O_PATH | O_CLOEXEC | O_NOFOLLOW);
+    if (file < 0) continue;
+    const int result = os::landlock::add_path(ruleset, file, rights);
+    ::close(file);
+    if (result != 0) return false;
+  }
+  return true;
+}
+
+// A program that can be read is as good as one that can be executed: the dynamic loader starts it.
+bool allow_programs(int ruleset, const Config& config) {
+  bool ok =
+      allow_paths(ruleset, config.read_paths, os::landlock::kReadFile) &&
+      allow_paths(ruleset, config.run_paths, os::landlock::kReadFile | os::landlock::kExecute);
+  // Our own reading: counters of limits lie outside of the sandbox's tree.
+  for (const Counter& counter : config.counters) {
+    ok = ok && allow_below(ruleset, counter.dir_fd, os::landlock::kReadFile) == 0;
+  }
+  return ok;
+}
+
+// Nothing outside the writable places can be changed, even if a mount were wrong; and a confined
+// sandbox can neither execute nor read any other program than those of its list.
+int restrict_files(const Config& config) {
   const int version = os::landlock::abi();
-  if (version == 0) return 0;
-  const std::uint64_t rights = os::landlock::write_rights(version);
+  if (version == 0) {
+    errno = ENOSYS;
+    return config.confined ? -1 : 0;
+  }
+  std::uint64_t rights = os::landlock::write_rights(version);
+  if (config.confined) rights |= os::landlock::kReadFile;
   os::landlock::RulesetAttr attr;
-  attr.fs = rights;
+  attr.fs = rights | (config.confined ? os::landlock::kExecute : 0);
   attr.scoped = version >= 6 ? os::landlock::kScopeAll : 0;
   const int ruleset = os::landlock::create_ruleset(attr, version);
   if (ruleset < 0) return -1;
@@ -69,6 +98,7 @@ int restrict_writes(const Config& config) {
     ok = ok && allow_below(ruleset, dir, rights) == 0;
     ::close(dir);
   }
+  if (config.confined) ok = ok && allow_programs(ruleset, config);
   if (config.command_cgroups) ok = ok && allow_below(ruleset, kCgroupFd, rights) == 0;
   if (config.disk_check) ok = ok && allow_below(ruleset, kDiskFd, rights) == 0;
   if (ok) ok = os::landlock::restrict_self(ruleset) == 0;
@@ -96,7 +126,7 @@ const char* confine(const Config& config) {
   const bool single_id = ::getuid() == config.uid;
   if (!single_id && lock_securebits() != 0) return "lock the securebits";
   if (keep_few_capabilities(!single_id) != 0) return "drop capabilities";
-  if (restrict_writes(config) != 0) return "restrict writes with Landlock";
+  if (restrict_files(config) != 0) return "restrict files with Landlock";
   // Of two refusals the later filter's errno counts: EAFNOSUPPORT for netlink, not ENOSYS.
   if (add_filter(config.base_filter) != 0 || add_filter(config.value_filter) != 0) {
     return "install the seccomp filters";

@@ -22,8 +22,10 @@ int write_whole(int fd, const std::string& text) {
 
 }  // namespace
 
-int text_file(const char* name, const std::string& text) {
-  const int fd = ::memfd_create(name, MFD_CLOEXEC);
+int text_file(const char* name, const std::string& text, bool confined) {
+  // The tenant reads it, and may open it again through /proc.
+  const int fd = confined ? ::open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0444)
+                          : ::memfd_create(name, MFD_CLOEXEC);
   if (fd < 0) return -1;
   if (write_whole(fd, text) != 0 || ::lseek(fd, 0, SEEK_SET) != 0) {
     ::close(fd);
@@ -32,9 +34,9 @@ int text_file(const char* name, const std::string& text) {
   return fd;
 }
 
-int open_input(const std::string& input) {
+int open_input(const std::string& input, bool confined) {
   if (input.empty()) return ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (input.size() > kPipeRoom) return text_file("stdin", input);
+  if (input.size() > kPipeRoom) return text_file("stdin", input, confined);
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return -1;
   // A uid that has many pipes gets small ones: then a file does it too.
@@ -42,7 +44,7 @@ int open_input(const std::string& input) {
   ::close(ends[1]);
   if (!fits) {
     ::close(ends[0]);
-    return text_file("stdin", input);
+    return text_file("stdin", input, confined);
   }
   ::fcntl(ends[0], F_SETFL, 0);  // blocking, as a program expects it
   return ends[0];

@@ -225,6 +225,9 @@ struct Config {
   std::string command_filter;            // and one on top for commands
   std::vector<std::string> write_paths;  // Landlock: nothing else can be written to
   std::vector<Counter> counters;
+  std::uint8_t confined = 0;            // only these can be read, and only those executed:
+  std::vector<std::string> read_paths;  // files, and directories with all below
+  std::vector<std::string> run_paths;   // files
 
   void encode(Writer& out) const {
     out.u32(kVersion);
@@ -244,6 +247,9 @@ struct Config {
       out.bytes(counter.key);
       out.u8(counter.oom);
     }
+    out.u8(confined);
+    out.list(read_paths);
+    out.list(run_paths);
   }
   static bool decode(Reader& in, Config& to) {
     if (in.u32() != kVersion) return false;
@@ -265,6 +271,9 @@ struct Config {
       counter.oom = in.u8();
       to.counters.push_back(counter);
     }
+    to.confined = in.u8();
+    to.read_paths = in.list();
+    to.run_paths = in.list();
     return in.done();
   }
 };

@@ -81,6 +81,9 @@ Config full_config() {
   config.write_paths = {"/workspace", "/tmp"};
   config.counters = {{kHitMemory, kCounterFd, "memory.events", "oom_kill", 1},
                      {kHitPids, -1, "pids.events", "", 0}};
+  config.confined = 1;
+  config.read_paths = {"/etc", "/usr/share"};
+  config.run_paths = {"/usr/bin/ls"};
   return config;
 }
 
@@ -108,6 +111,9 @@ TEST(GuestWire, FieldsKeepTheirPlaces) {
   ASSERT_EQ(config.counters.size(), 2u);
   EXPECT_EQ(config.counters[0].key, "oom_kill");
   EXPECT_EQ(config.counters[1].dir_fd, -1);
+  EXPECT_EQ(config.confined, 1);
+  EXPECT_EQ(config.read_paths, full_config().read_paths);
+  EXPECT_EQ(config.run_paths, full_config().run_paths);
   Exited exited;
   ASSERT_TRUE(decode(fields(Exited{7, 1, 9, Cause::oom, 5, 1, 2, 3}), exited));
   EXPECT_EQ(exited.cause, Cause::oom);
@@ -144,7 +150,8 @@ TEST(GuestWire, AConfigOfAnotherVersionIsRefused) {
 TEST(GuestWire, ACountOfCountersThatLiesIsRefused) {
   Config config;
   std::string bytes = fields(config);
-  for (std::size_t i = 1; i <= 4; ++i) bytes[bytes.size() - i] = '\xff';
+  constexpr std::size_t kAfter = 1 + 4 + 4;  // confined and two empty lists
+  for (std::size_t i = 1; i <= 4; ++i) bytes[bytes.size() - kAfter - i] = '\xff';
   Config back;
   EXPECT_FALSE(decode(bytes, back));
   EXPECT_LE(back.counters.size(), 1u);

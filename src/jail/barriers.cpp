@@ -86,6 +86,15 @@ Barrier landlock_row() {
   return {"landlock", kPresent, "ABI " + std::to_string(abi), ""};
 }
 
+Barrier programs_row() {
+  if (os::landlock::abi() == 0) {
+    return {"program lists", kMissing, "sandboxes that may run only some programs are refused",
+            "boot with lsm=landlock,… (Linux 5.13 or later)"};
+  }
+  return {"program lists", kPresent,
+          "a confined sandbox can execute and read only the programs of its list", ""};
+}
+
 Barrier seccomp_row() {
   if (::prctl(PR_GET_SECCOMP) < 0) {
     return {"seccomp", kMissing, "the kernel has no seccomp", "use a kernel with CONFIG_SECCOMP"};
@@ -139,6 +148,7 @@ std::vector<Barrier> examine_host(const Workshop* workshop) {
   rows.push_back(uids(workshop ? workshop->root : ::geteuid() == 0));
   rows.push_back(seccomp_row());
   rows.push_back(landlock_row());
+  rows.push_back(programs_row());
   if (workshop) {
     rows.push_back(cgroup_row(*workshop->cgroups));
     rows.push_back(kill_row(*workshop->cgroups));

@@ -62,7 +62,10 @@ void enter_cgroups(const Entry& entry) {
   attempt("unshare the cgroup namespace", [] { return ::unshare(CLONE_NEWCGROUP); });
 }
 
-void mount_proc(int root, const std::vector<Mask>& masks) {
+// Data that a confined sandbox may read and never needs to map as a program.
+constexpr const char* kData[] = {"etc", "usr/share", "usr/local/share"};
+
+void mount_proc(int root, const std::vector<Mask>& masks, bool confined) {
   os::Fd proc = os::make_mount("proc", {}, kQuiet);
   os::attach_mount(proc, root, "proc");
   // No user namespace below this one, whatever else should fail.
@@ -70,6 +73,12 @@ void mount_proc(int root, const std::vector<Mask>& masks) {
     os::write_file_at(root, "proc/sys/user/max_user_namespaces", "0");
     return 0;
   });
+  // A second wall to the filter, which refuses memfds altogether: absent before Linux 6.3, and
+  // root's alone, so that rootless has no right to it.
+  if (confined) {
+    os::Fd file{::openat(root, "proc/sys/vm/memfd_noexec", O_WRONLY | O_CLOEXEC)};
+    if (file) attempt("write memfd_noexec", [&] { return ::write(file.get(), "2", 1); });
+  }
   os::Fd sys = os::clone_mount(root, "proc/sys", kQuiet | MOUNT_ATTR_RDONLY);
   os::attach_mount(sys, root, "proc/sys");
   for (const Mask& mask : masks) {
@@ -79,12 +88,22 @@ void mount_proc(int root, const std::vector<Mask>& masks) {
   }
 }
 
+void shut_data(int root) {
+  for (const char* path : kData) {
+    struct stat info{};
+    if (::fstatat(root, path, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(info.st_mode)) continue;
+    os::Fd view = os::clone_mount(root, path, kQuiet | MOUNT_ATTR_RDONLY);
+    os::attach_mount(view, root, path);
+  }
+}
+
 void assemble_root(const Entry& entry) {
   os::attach_mount(entry.root, AT_FDCWD, entry.attach_point);
   for (const auto& [mount, path] : entry.mounts) {
     os::attach_mount(mount, entry.root.get(), path);
   }
-  mount_proc(entry.root.get(), *entry.masks);
+  if (entry.confined) shut_data(entry.root.get());
+  mount_proc(entry.root.get(), *entry.masks, entry.confined);
 }
 
 // The old root goes on top of the new one and is then let go of, with all that is below it.

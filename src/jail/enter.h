@@ -33,6 +33,7 @@ struct Entry {
   std::string hostname;
   Limits limits;
   bool single_id = false;  // rootless: guest and tenant are one
+  bool confined = false;   // only some programs can be executed
 };
 
 // Runs in the child; ends in the guest program, or reports to the server and exits.

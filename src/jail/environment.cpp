@@ -13,6 +13,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "jail/programs.h"
 
 extern char** environ;
 
@@ -144,9 +145,14 @@ void unpack(const std::string& tar, const std::string& to) {
   }
 }
 
+os::Fd open_image(const fs::path& image) {
+  return os::Fd{
+      check(::open(image.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC), "open " + image.string())};
+}
+
 // A file as a process in the image would see it: links of the image lead nowhere else.
 std::string read_in_image(const fs::path& image, const std::string& path) {
-  os::Fd root{check(::open(image.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC), "open the image")};
+  const os::Fd root = open_image(image);
   open_how how{};
   how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
   how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
@@ -182,12 +188,27 @@ void Environment::add_part(const std::string& target, const std::vector<std::str
     part.layers.emplace_back(
         check(::open(layer.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC), "open " + layer));
   }
+  const std::string mask = mask_dir_ + "/" + target;
+  fs::create_directories(mask);
+  part.mask = os::Fd{check(::open(mask.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC), "open " + mask)};
   parts_.push_back(std::move(part));
 }
 
-std::string Environment::lowerdir(const Part& part) {
+void Environment::prepare_masks() {
+  if (masked_) return;
+  // An empty file above: unlike a whiteout it needs no privilege.
+  for (const std::string& path : find_helpers(image_)) {
+    const fs::path mask = mask_dir_ + path;
+    fs::create_directories(mask.parent_path());
+    os::replace_file(mask, "", 0000);
+  }
+  masked_ = true;
+}
+
+std::string Environment::lowerdir(const Part& part, bool confined) {
   // By descriptor: no path is too long or contains a colon, and none can change on the way.
   std::string value;
+  if (confined) value = "/proc/self/fd/" + std::to_string(part.mask.get());
   for (const os::Fd& layer : part.layers) {
     if (!value.empty()) value += ':';
     value += "/proc/self/fd/" + std::to_string(layer.get());
@@ -203,7 +224,9 @@ Environment Environment::open(const std::string& name, const std::string& dir) {
   fs::create_directories(empty);  // an overlay without an upper layer needs two lower ones
   make_directories(root);
   Environment environment;
+  environment.mask_dir_ = dir + "/layers/confined";
   if (name == "host") {
+    environment.image_ = open_image("/");
     for (const char* file : kCopiedFromEtc) {
       copy_readable(fs::path{"/etc"} / file, root / "etc" / file);
     }
@@ -232,6 +255,7 @@ Environment Environment::open(const std::string& name, const std::string& dir) {
         fs::rename(image + ".new", image);
       }
     }
+    environment.image_ = open_image(image);
     add_user(image, root);
     for (const char* file : {"etc/resolv.conf", "etc/hosts"}) {
       for (const auto& [made, content] : kMadeUp) {

@@ -23,6 +23,7 @@ class Environment {
   struct Part {
     std::string target;          // "" is the root
     std::vector<os::Fd> layers;  // uppermost first
+    os::Fd mask;                 // one above them for confined sandboxes
   };
 
   // "host" or "image:<path>", where the path is a directory or a tar file. `dir` is a place of its
@@ -31,11 +32,20 @@ class Environment {
 
   const std::vector<Part>& parts() const { return parts_; }
   // The lowerdir option of a part; valid in this process.
-  static std::string lowerdir(const Part& part);
+  static std::string lowerdir(const Part& part, bool confined);
+
+  // Where the programs come from: the host's root or the image.
+  const os::Fd& image() const { return image_; }
+  // Before the first confined sandbox: hides programs that lie among the libraries. Takes a while
+  // when it is called first.
+  void prepare_masks();
 
  private:
   void add_part(const std::string& target, const std::vector<std::string>& layers);
 
+  std::string mask_dir_;
+  os::Fd image_;
+  bool masked_ = false;
   std::vector<Part> parts_;
 };
 

@@ -199,15 +199,20 @@ std::string value_filter() {
   return export_program(context);
 }
 
-std::string command_filter() {
+std::string command_filter(bool confined) {
   Context context = make_context(SCMP_ACT_ALLOW);
   // A filter can't see its flags; libraries fall back to clone, whose flags it sees.
   rule(context, SCMP_ACT_ERRNO(ENOSYS), "clone3");
+  // Landlock does not see memfds, no mount makes them noexec, and what vm.memfd_noexec=2 forbids to
+  // execute can still be mapped by the dynamic loader.
+  if (confined) rule(context, SCMP_ACT_ERRNO(EACCES), "memfd_create");
   return export_program(context);
 }
 
 }  // namespace
 
-Filters compile_filters() { return {base_filter(), value_filter(), command_filter()}; }
+Filters compile_filters() {
+  return {base_filter(), value_filter(), command_filter(false), command_filter(true)};
+}
 
 }  // namespace tb::jail

@@ -7,9 +7,10 @@
 namespace tb::jail {
 
 struct Filters {
-  std::string base;     // the allow-list: PID 1 and every command
-  std::string values;   // single forbidden argument values, stacked on it
-  std::string command;  // what PID 1 may and its commands may not
+  std::string base;              // the allow-list: PID 1 and every command
+  std::string values;            // single forbidden argument values, stacked on it
+  std::string command;           // what PID 1 may and its commands may not
+  std::string confined_command;  // the same where only some programs may be executed
 };
 
 // Compiled once when the keeper starts. Each string is an array of sock_filter.

@@ -119,16 +119,30 @@ class Filter : public testing::Test {
   static std::uint32_t command(const Call& call) {
     return ask({&filters_->base, &filters_->values, &filters_->command}, call);
   }
+  static std::uint32_t confined_command(const Call& call) {
+    return ask({&filters_->base, &filters_->values, &filters_->confined_command}, call);
+  }
   static const Filters* filters_;
 };
 const Filters* Filter::filters_ = nullptr;
 
 TEST_F(Filter, ProgramsAreWholeAndShortEnoughForTheKernel) {
-  for (const std::string* text : {&filters_->base, &filters_->values, &filters_->command}) {
+  for (const std::string* text :
+       {&filters_->base, &filters_->values, &filters_->command, &filters_->confined_command}) {
     EXPECT_EQ(text->size() % sizeof(sock_filter), 0u);
     EXPECT_GT(text->size(), 0u);
     EXPECT_LT(text->size() / sizeof(sock_filter), std::size_t{BPF_MAXINSNS});
   }
+}
+
+TEST_F(Filter, OnlyMemoryFilesSetAConfinedCommandApart) {
+  for (int number = 0; number < 500; ++number) {
+    if (number == SYS_memfd_create) continue;
+    EXPECT_EQ(confined_command({number}), command({number})) << number;
+  }
+  EXPECT_EQ(command({SYS_memfd_create}), SECCOMP_RET_ALLOW);
+  EXPECT_EQ(confined_command({SYS_memfd_create}), error(EACCES));
+  EXPECT_EQ(guest({SYS_memfd_create}), SECCOMP_RET_ALLOW);
 }
 
 TEST_F(Filter, EveryNumberHasAnAnswer) {

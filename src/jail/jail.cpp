@@ -17,7 +17,9 @@
 #include "guest/wire.h"
 #include "jail/filter.h"
 #include "jail/guest_image.h"
+#include "jail/programs.h"
 #include "os/fault.h"
+#include "os/landlock.h"
 #include "os/mount.h"
 
 #ifndef CLONE_INTO_CGROUP
@@ -28,6 +30,7 @@ namespace tb::jail {
 namespace {
 
 constexpr unsigned kShared = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+constexpr std::size_t kMaxConfigs = 64;
 constexpr const char* kWritePaths[] = {"/workspace", "/tmp", "/home/sandboxuser", "/dev", "/proc"};
 
 struct Device {
@@ -50,9 +53,10 @@ constexpr Link kLinks[] = {{"fd", "/proc/self/fd"},
 
 using Mounts = std::vector<std::pair<os::Fd, std::string>>;
 
-os::Fd make_overlay(const Environment::Part& part, bool root) {
-  os::MountOptions options = {
-      {"source", "threadbox"}, {"lowerdir", Environment::lowerdir(part)}, {"xino", "off"}};
+os::Fd make_overlay(const Environment::Part& part, bool root, bool confined) {
+  os::MountOptions options = {{"source", "threadbox"},
+                              {"lowerdir", Environment::lowerdir(part, confined)},
+                              {"xino", "off"}};
   if (root) {
     for (const char* off : {"redirect_dir", "metacopy", "index"}) options.emplace_back(off, "off");
   } else {
@@ -110,7 +114,7 @@ void add_dev(Mounts& mounts, bool root, const Limits& limits) {
 
 void add_mounts(Entry& entry, const Environment& environment, const os::Fd& tree, bool root) {
   for (const Environment::Part& part : environment.parts()) {
-    os::Fd overlay = make_overlay(part, root);
+    os::Fd overlay = make_overlay(part, root, entry.confined);
     if (part.target.empty()) {
       entry.root = std::move(overlay);
     } else {
@@ -118,9 +122,11 @@ void add_mounts(Entry& entry, const Environment& environment, const os::Fd& tree
     }
   }
   add_dev(entry.mounts, root, entry.limits);
-  entry.mounts.emplace_back(os::clone_mount(tree.get(), "workspace", kShared), "workspace");
-  entry.mounts.emplace_back(os::clone_mount(tree.get(), "tmp", kShared), "tmp");
-  entry.mounts.emplace_back(os::clone_mount(tree.get(), "home", kShared), "home/sandboxuser");
+  // A program of its own would be one that is on no list.
+  const unsigned writable = kShared | (entry.confined ? MOUNT_ATTR_NOEXEC : 0);
+  entry.mounts.emplace_back(os::clone_mount(tree.get(), "workspace", writable), "workspace");
+  entry.mounts.emplace_back(os::clone_mount(tree.get(), "tmp", writable), "tmp");
+  entry.mounts.emplace_back(os::clone_mount(tree.get(), "home", writable), "home/sandboxuser");
 }
 
 std::pair<os::Fd, os::Fd> socket_pair() {
@@ -184,8 +190,9 @@ pid_t launch(Entry& entry, Jail& jail, bool root) {
   return pid;
 }
 
-os::Fd make_config(const Workshop& workshop) {
-  const Filters filters = compile_filters();
+os::Fd make_config(const Workshop& workshop, const Environment& environment,
+                   const std::vector<std::string>& programs) {
+  const Filters& filters = workshop.filters;
   guest::Config config;
   config.uid = kSandboxUid;
   config.gid = kSandboxUid;
@@ -193,9 +200,15 @@ os::Fd make_config(const Workshop& workshop) {
   config.disk_check = workshop.disk->kind() == Disk::Kind::btrfs ? 1 : 0;
   config.base_filter = filters.base;
   config.value_filter = filters.values;
-  config.command_filter = filters.command;
+  config.command_filter = programs.empty() ? filters.command : filters.confined_command;
   config.write_paths.assign(std::begin(kWritePaths), std::end(kWritePaths));
   config.counters = workshop.cgroups->counters();
+  if (!programs.empty()) {
+    Confinement confinement = confine_to(environment.image(), programs);
+    config.confined = 1;
+    config.read_paths = std::move(confinement.read);
+    config.run_paths = std::move(confinement.run);
+  }
   Writer out;
   config.encode(out);
   return os::sealed_memfd("guest-config", out.view(), false);
@@ -212,11 +225,31 @@ std::string tag_of(const std::string& state_dir) {
 
 }  // namespace
 
-const Environment& Workshop::environment(const std::string& name) {
+Environment& Workshop::environment(const std::string& name) {
   const auto found = environments.find(name);
   if (found != environments.end()) return found->second;
   const std::string dir = state_dir + "/env/" + (name == "host" ? name : tag_of(name));
   return environments.emplace(name, Environment::open(name, dir)).first->second;
+}
+
+int Workshop::config(Environment& environment, const Create& create) {
+  Writer key;
+  key.bytes(create.environment);
+  key.list(create.programs);
+  const auto found = configs.find(key.view());
+  if (found != configs.end()) return found->second.get();
+  if (!create.programs.empty()) {
+    if (os::landlock::abi() == 0) {
+      throw Error{Code::unavailable,
+                  "the kernel has no Landlock, or it is not switched on: a sandbox that may run "
+                  "only some programs can't be made"};
+    }
+    environment.prepare_masks();
+  }
+  // Sandboxes that run have their own descriptors of what is dropped here.
+  if (configs.size() >= kMaxConfigs) configs.clear();
+  os::Fd made = make_config(*this, environment, create.programs);
+  return configs.emplace(key.take(), std::move(made)).first->second.get();
 }
 
 Workshop open_workshop(const std::string& state_dir, bool root) {
@@ -233,18 +266,20 @@ Workshop open_workshop(const std::string& state_dir, bool root) {
   // An image may hold set-uid programs: nobody else on this host gets to them.
   check(::chmod(env.c_str(), 0700), "chmod " + env);
   workshop.program = os::sealed_memfd("threadbox-guest", guest_image(), true);
-  workshop.config = make_config(workshop);
+  workshop.filters = compile_filters();
   workshop.environment("host");
   return workshop;
 }
 
 std::unique_ptr<Jail> start_jail(Workshop& workshop, const Create& create,
                                  std::optional<std::uint32_t> wanted_slot) {
-  const Environment& environment = workshop.environment(create.environment);
+  Environment& environment = workshop.environment(create.environment);
+  const int config = workshop.config(environment, create);
   auto jail = std::make_unique<Jail>();
   jail->id = create.id;
   jail->environment = create.environment;
   jail->limits = create.limits;
+  jail->programs = create.programs;
   if (workshop.slots) jail->slot = workshop.slots->claim(wanted_slot);
   bool made_tree = false;
   try {
@@ -255,6 +290,7 @@ std::unique_ptr<Jail> start_jail(Workshop& workshop, const Create& create,
     jail->cgroup = SandboxCgroup{*workshop.cgroups, create.id, create.limits, guest};
     Entry entry;
     entry.limits = create.limits;
+    entry.confined = !create.programs.empty();
     add_mounts(entry, environment, tree.top, workshop.root);
     entry.attach_point = workshop.state_dir + "/env/host/layers/empty";
     entry.masks = &workshop.masks;
@@ -267,7 +303,7 @@ std::unique_ptr<Jail> start_jail(Workshop& workshop, const Create& create,
     if (workshop.disk->kind() == Disk::Kind::btrfs) entry.disk = std::move(tree.top);
     std::tie(jail->control, entry.control) = socket_pair();
     std::tie(jail->guest, entry.keeper) = socket_pair();
-    entry.config = workshop.config.get();
+    entry.config = config;
     entry.program = workshop.program.get();
     entry.hostname = "box-" + create.id.substr(0, 8);
     entry.single_id = !workshop.root;

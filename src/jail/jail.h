@@ -12,6 +12,7 @@
 #include "jail/disk.h"
 #include "jail/enter.h"
 #include "jail/environment.h"
+#include "jail/filter.h"
 #include "jail/slots.h"
 #include "jail/wire.h"
 #include "os/fd.h"
@@ -28,9 +29,12 @@ struct Workshop {
   std::map<std::string, Environment> environments;
   std::vector<Mask> masks;
   os::Fd program;  // the guest, sealed
-  os::Fd config;   // the guest's configuration, sealed
+  Filters filters;
+  // The guest's configurations, sealed: one for each environment and list of programs.
+  std::map<std::string, os::Fd> configs;
 
-  const Environment& environment(const std::string& name);
+  Environment& environment(const std::string& name);
+  int config(Environment& environment, const Create& create);
 };
 
 // Sets all of it up; throws where a sandbox would be impossible.
@@ -40,6 +44,7 @@ struct Jail {
   std::string id;
   std::string environment;
   Limits limits;
+  std::vector<std::string> programs;  // confined to these; empty: any
   std::uint32_t slot = 0;
   pid_t pid = -1;
   os::Fd guest;  // to PID 1: the next server's socket goes here; closed, it ends

@@ -245,7 +245,8 @@ void Keeper::save(const std::string& id, const Live& live) {
   if (live.label.empty()) return;  // nobody's yet: its files go with it
   const Jail& jail = *live.jail;
   try {
-    records_.save(id, {jail.environment, jail.limits, jail.slot, live.ttl_ms, live.label});
+    records_.save(
+        id, {jail.environment, jail.limits, jail.slot, live.ttl_ms, live.label, jail.programs});
   } catch (const std::exception& error) {
     say(error.what());  // a full disk: it lives on, but would not survive us
   }
@@ -273,8 +274,9 @@ void Keeper::on_death(pid_t pid) {
   const bool keep = asked ? live.keep_files : !live.label.empty();
   if (!live.jail->cgroup.remove()) removals_.push_back(std::move(live.jail->cgroup));
   if (keep && !live.label.empty()) {
-    Record record{live.jail->environment, live.jail->limits, live.jail->slot, live.ttl_ms,
-                  live.label};
+    Record record{
+        live.jail->environment, live.jail->limits, live.jail->slot, live.ttl_ms, live.label,
+        live.jail->programs};
     dormant_.emplace(id, Dormant{std::move(record), live.deadline});
   } else {
     forget_files(id);

@@ -59,7 +59,12 @@ void Keeper::create(int client, std::uint32_t number, Reader& in) {
   if (live_.contains(create.id)) throw Error{Code::conflict, "sandbox " + create.id + " exists"};
   std::optional<std::uint32_t> slot;
   const auto dormant = dormant_.find(create.id);
-  if (dormant != dormant_.end()) slot = dormant->second.record.slot;
+  if (dormant != dormant_.end()) {
+    const Record& record = dormant->second.record;
+    slot = record.slot;
+    // What was confined comes back as it was, whatever the server says now.
+    if (!record.programs.empty()) create.programs = record.programs;
+  }
   if (slot && workshop_.slots) workshop_.slots->release(*slot);  // claimed again at once
   os::fail_attempt(options_.allow_faults ? create.fail_at : 0);
   Live live;

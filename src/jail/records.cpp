@@ -11,7 +11,8 @@ namespace tb::jail {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::uint32_t kFormat = 0x54425231;  // "TBR1"
+constexpr std::uint32_t kFormat = 0x54425232;       // "TBR2"
+constexpr std::uint32_t kFirstFormat = 0x54425231;  // "TBR1": without programs
 
 std::string encode(const Record& record) {
   Writer out;
@@ -21,18 +22,21 @@ std::string encode(const Record& record) {
   out.u32(record.slot);
   out.u64(record.ttl_ms);
   out.bytes(record.label);
+  out.list(record.programs);
   return out.take();
 }
 
 bool decode(std::string_view text, Record& record) {
   Reader in{text};
-  if (in.u32() != kFormat) return false;
+  const std::uint32_t format = in.u32();
+  if (format != kFormat && format != kFirstFormat) return false;
   record.environment = in.bytes();
   record.limits = Limits::decode(in);
   record.slot = in.u32();
   record.ttl_ms = in.u64();
   record.label = in.bytes();
-  return in.done();
+  if (format == kFormat) record.programs = in.list();
+  return in.done() && valid_programs(record.programs);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ struct Record {
   std::uint32_t slot = 0;
   std::uint64_t ttl_ms = 0;
   std::string label;
+  std::vector<std::string> programs;  // what it is confined to; empty: it is not
 };
 
 class Records {

@@ -20,6 +20,7 @@ Record example() {
   record.slot = 99999;
   record.ttl_ms = 1800000;
   record.label = std::string("{\"thread\":\"t\"}\0\xff", 16);
+  record.programs = {"ls", "["};
   return record;
 }
 
@@ -43,8 +44,35 @@ TEST(Records, WhatIsSavedIsLoadedByAnother) {
   EXPECT_EQ(loaded.slot, 99999u);
   EXPECT_EQ(loaded.ttl_ms, 1800000u);
   EXPECT_EQ(loaded.label, example().label);
+  EXPECT_EQ(loaded.programs, example().programs);
   EXPECT_EQ(all.at("b-2").environment, "host");
   EXPECT_EQ(second.damaged().size(), 0u);
+}
+
+TEST(Records, OneOfTheFirstFormatIsReadAsUnconfined) {
+  os::TestDir dir;
+  Records records{dir.path()};
+  Record record = example();
+  record.programs.clear();
+  records.save("x", record);
+  std::string text = os::read_file(dir / "x");
+  text[0] = '1';  // "TBR1", little-endian
+  text.resize(text.size() - 4);
+  os::replace_file(dir / "x", text, 0600);
+  const std::map<std::string, Record> all = records.load();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all.at("x").label, record.label);
+  EXPECT_TRUE(all.at("x").programs.empty());
+}
+
+TEST(Records, ARecordWithAPathForAProgramIsDamaged) {
+  os::TestDir dir;
+  Records records{dir.path()};
+  Record record = example();
+  record.programs = {"../rm"};
+  records.save("x", record);
+  EXPECT_TRUE(records.load().empty());
+  EXPECT_EQ(records.damaged().size(), 1u);
 }
 
 TEST(Records, TheLastSaveCountsAndARemovedOneIsGone) {

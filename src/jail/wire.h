@@ -69,6 +69,22 @@ inline bool valid_id(std::string_view id) {
   return true;
 }
 
+// Programs are names to be looked up in the sandbox's own PATH: never a path, and not too many.
+constexpr std::size_t kMaxPrograms = 512;
+constexpr std::size_t kMaxProgramName = 64;
+
+inline bool valid_programs(const std::vector<std::string>& programs) {
+  if (programs.size() > kMaxPrograms) return false;
+  for (const std::string& name : programs) {
+    if (name.empty() || name.size() > kMaxProgramName || name == "." || name == "..") return false;
+    for (const char c : name) {
+      const bool visible = c > ' ' && c < 0x7f;
+      if (!visible || c == '/') return false;
+    }
+  }
+  return true;
+}
+
 struct Create {
   std::string id;           // made by the server; an id whose files are still there gets them back
   std::string environment;  // "host" or "image:<path>"
@@ -76,6 +92,9 @@ struct Create {
   std::uint64_t ttl_ms = 0;   // ends when nobody says `label` again for so long; 0: never
   std::string label;          // the server's own words about it, kept for the next server
   std::uint32_t fail_at = 0;  // tests only: this system call of the set-up fails
+  // Confined: only these can be executed or read, with the shell. Empty: any. The files of one that
+  // was confined are brought back with the list that it had.
+  std::vector<std::string> programs;
 
   void encode(Writer& out) const {
     out.bytes(id);
@@ -84,6 +103,7 @@ struct Create {
     out.u64(ttl_ms);
     out.bytes(label);
     out.u32(fail_at);
+    out.list(programs);
   }
   static bool decode(Reader& in, Create& to) {
     to.id = in.bytes();
@@ -92,7 +112,8 @@ struct Create {
     to.ttl_ms = in.u64();
     to.label = in.bytes();
     to.fail_at = in.u32();
-    return in.done() && valid_id(to.id);
+    to.programs = in.list();
+    return in.done() && valid_id(to.id) && valid_programs(to.programs);
   }
 };
 

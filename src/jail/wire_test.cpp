@@ -40,7 +40,8 @@ const Create kCreate{"0a-9z",
                      {.memory = 1, .disk = 2, .cpu_quota = 3, .pids = 4, .open_files = 5},
                      1ull << 41,
                      "{\"thread\":\"\xc3\xa9\"}",
-                     17};
+                     17,
+                     {"ls", "[", "python3.11"}};
 const Label kLabel{"id", 77, 1, std::string("\0\xff", 2)};
 const Item kItem{"id", "host", 1, 99, "label"};
 const Welcome kWelcome{kVersion,
@@ -66,6 +67,7 @@ TEST(JailWire, FieldsKeepTheirPlaces) {
   EXPECT_EQ(create.ttl_ms, 1ull << 41);
   EXPECT_EQ(create.label, kCreate.label);
   EXPECT_EQ(create.fail_at, 17u);
+  EXPECT_EQ(create.programs, kCreate.programs);
   Welcome welcome;
   ASSERT_TRUE(decode(encoded(kWelcome), welcome));
   ASSERT_EQ(welcome.barriers.size(), 2u);
@@ -110,6 +112,27 @@ TEST(JailWire, ACreateWithAnIdThatIsNoneIsRefused) {
     create.id = id;
     EXPECT_FALSE(decode(encoded(create), back)) << id;
   }
+}
+
+TEST(JailWire, ProgramsAreNamesAndNotTooMany) {
+  const std::string longest(kMaxProgramName, 'x');
+  for (const std::string& name :
+       {std::string{"a"}, std::string{"["}, std::string{"g++"}, std::string{"x.y_z-1"}, longest}) {
+    EXPECT_TRUE(valid_programs({"ls", name})) << name;
+  }
+  for (const std::string& name :
+       {std::string{}, std::string{"."}, std::string{".."}, std::string{"a/b"},
+        std::string{"/bin/ls"}, std::string{"a b"}, std::string{"a\n"}, std::string{"\xc3\xa9"},
+        std::string("a\0b", 3), longest + "x"}) {
+    EXPECT_FALSE(valid_programs({"ls", name})) << name;
+    Create create = kCreate;
+    create.programs = {name};
+    Create back;
+    EXPECT_FALSE(decode(encoded(create), back)) << name;
+  }
+  EXPECT_TRUE(valid_programs({}));
+  EXPECT_TRUE(valid_programs(std::vector<std::string>(kMaxPrograms, "ls")));
+  EXPECT_FALSE(valid_programs(std::vector<std::string>(kMaxPrograms + 1, "ls")));
 }
 
 TEST(JailWire, ACountOfBarriersThatLiesIsRefused) {

@@ -60,6 +60,7 @@ awaitable<std::shared_ptr<sandbox::Sandbox>> NativeProvider::create(sandbox::San
   create.limits.open_files = spec.limits.open_files;
   create.ttl_ms = static_cast<std::uint64_t>(spec.idle.count());
   create.label = spec.label;
+  create.programs = std::move(spec.programs);
   create.fail_at = std::exchange(fail_at_, 0);
   os::Fd control = co_await keeper_.create(std::move(create));
   auto sandbox = connect(spec.id, spec.label, std::move(control));

@@ -9,7 +9,9 @@
 
 namespace tb::os::landlock {
 
+constexpr std::uint64_t kExecute = 1ull << 0;
 constexpr std::uint64_t kWriteFile = 1ull << 1;
+constexpr std::uint64_t kReadFile = 1ull << 2;
 constexpr std::uint64_t kRemoveDir = 1ull << 4;
 constexpr std::uint64_t kRemoveFile = 1ull << 5;
 constexpr std::uint64_t kMakeAll = 0x7full << 6;  // char, dir, reg, sock, fifo, block, symlink

@@ -112,6 +112,7 @@ struct SandboxSpec {
   Limits limits;
   Milliseconds idle{0};  // 0: never ends by itself
   std::string label;     // kept with it for the next server; empty: belongs to nobody yet
+  std::vector<std::string> programs;  // only these can be executed or read; empty: any
 };
 
 // One that an earlier server made.

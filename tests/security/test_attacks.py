@@ -217,7 +217,7 @@ def create_message(name, environment="host", label="", **limits):
     wanted.update(limits)
     return (packed(name) + packed(environment) +
             struct.pack("<QQIII", *wanted.values()) + struct.pack("<Q", 0) + packed(label) +
-            struct.pack("<I", 0))
+            struct.pack("<II", 0, 0))
 
 
 class KeeperLink:
