@@ -7,6 +7,15 @@
 namespace tb::session {
 namespace json = boost::json;
 
+StoredSession to_stored(const Session& session) {
+  return {session.id,          session.spec.thread, session.spec.user,     session.spec.policy,
+          session.spec.idle, session.created,     session.last_activity};
+}
+
+std::vector<std::string> programs_of(const policy::Policy& policy) {
+  return policy.confines() ? policy.programs() : std::vector<std::string>{};
+}
+
 std::string to_label(const Session& session) {
   const auto seconds = [](WallTime time) {
     return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
@@ -14,11 +23,12 @@ std::string to_label(const Session& session) {
   return json::serialize(json::object{{"session", session.id},
                                       {"thread", session.spec.thread},
                                       {"user", session.spec.user},
+                                      {"policy", session.spec.policy},
                                       {"idle_ms", session.spec.idle.count()},
                                       {"created", seconds(session.created)}});
 }
 
-std::optional<Session> from_label(const std::string& label) {
+std::optional<StoredSession> from_label(const std::string& label) {
   boost::system::error_code error;
   const json::value value = json::parse(label, error);
   const json::object* object = error ? nullptr : value.if_object();
@@ -31,15 +41,17 @@ std::optional<Session> from_label(const std::string& label) {
     const json::value* found = object->if_contains(key);
     return found && found->is_int64() ? found->get_int64() : 0;
   };
-  Session session;
+  StoredSession session;
   session.id = text("session");
-  session.spec.thread = text("thread");
-  session.spec.user = text("user");
-  session.spec.idle = Milliseconds{number("idle_ms")};
+  session.thread = text("thread");
+  session.user = text("user");
+  session.policy = text("policy");
+  session.idle = Milliseconds{number("idle_ms")};
   constexpr std::int64_t kLatest = 1ll << 32;  // far in the future, and no overflow
   session.created =
       WallTime{std::chrono::seconds{std::clamp<std::int64_t>(number("created"), 0, kLatest)}};
-  if (session.id.empty() || session.spec.idle.count() <= 0) return std::nullopt;
+  session.last_activity = std::chrono::system_clock::now();
+  if (session.id.empty() || session.idle.count() <= 0) return std::nullopt;
   return session;
 }
 

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session as the words that the keeper keeps with its sandbox, so that the next server knows it.
+// A session as the words that the keeper keeps with its sandbox, and as the store keeps it.
 #pragma once
 
 #include <optional>
 #include <string>
 
-#include "session/sessions.h"
+#include "session/session.h"
 
 namespace tb::session {
 
+StoredSession to_stored(const Session& session);
 std::string to_label(const Session& session);
-// Empty when the words are not ours.
-std::optional<Session> from_label(const std::string& label);
+// Empty when the words are not ours. Its last activity is now.
+std::optional<StoredSession> from_label(const std::string& label);
+
+// What its sandbox is confined to; empty: nothing.
+std::vector<std::string> programs_of(const policy::Policy& policy);
 
 }  // namespace tb::session

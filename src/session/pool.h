@@ -4,6 +4,8 @@
 
 #include <deque>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "base/async.h"
 #include "sandbox/sandbox.h"
@@ -13,9 +15,15 @@ namespace tb::session {
 
 struct PoolSettings {
   std::size_t size = 10;      // kept ready
+  std::size_t minimum = 0;    // of them at once, whatever happens; the others after the delay
   std::size_t capacity = 80;  // ready and in use together
+  Milliseconds refill_delay{0};
+  // Down to the minimum when no session was created for so long; 0: never.
+  Milliseconds idle{0};
+  Milliseconds sweep = 5min;  // how often that is looked at
   std::string environment = "host";
   sandbox::Limits limits;
+  std::vector<std::string> programs;  // that ready ones are confined to; empty: any
 };
 
 class Pool {
@@ -28,8 +36,14 @@ class Pool {
   void open();
   awaitable<void> close();
 
-  // A fresh sandbox: a ready one, or one made now. Throws Error{exhausted} at the capacity.
-  awaitable<std::shared_ptr<sandbox::Sandbox>> take();
+  // A fresh sandbox confined to `programs`: a ready one, or one made now. Throws Error{exhausted}
+  // at the capacity.
+  awaitable<std::shared_ptr<sandbox::Sandbox>> take(std::vector<std::string> programs);
+  // Ready ones.
+  awaitable<std::shared_ptr<sandbox::Sandbox>> take() { return take(settings_.programs); }
+  sandbox::SandboxSpec spec_for(std::vector<std::string> programs) const;
+  // Whether a ready sandbox of an earlier server, with this label, is what we would make today.
+  bool would_make(const std::string& label) const { return label == label_; }
   // One that take() gave is gone.
   void gone();
   // A ready one of an earlier server, or one in use.
@@ -47,18 +61,29 @@ class Pool {
   const PoolSettings& settings() const { return settings_; }
 
  private:
+  using Clock = std::chrono::steady_clock;
   std::shared_ptr<sandbox::Sandbox> take_ready();
-  awaitable<void> refill();
-  awaitable<std::shared_ptr<sandbox::Sandbox>> make();
+  awaitable<std::shared_ptr<sandbox::Sandbox>> make_now(std::vector<std::string> programs);
+  awaitable<void> tend();
+  awaitable<void> make_ready();
+  awaitable<void> remove_ready();
+  std::size_t wanted_now() const;
+  bool lacks() const;
+  bool exceeds() const;
+  Milliseconds until_change() const;
+  awaitable<std::shared_ptr<sandbox::Sandbox>> make(sandbox::SandboxSpec spec);
 
   sandbox::Provider& provider_;
   PoolSettings settings_;
   Metrics* metrics_;
-  Signal wanted_;  // there may be something to refill
+  const std::string label_;  // of ready ones
+  Signal wanted_;            // there may be something to refill
   Signal made_;    // a creation in the background is over
   std::deque<std::shared_ptr<sandbox::Sandbox>> ready_;
   std::size_t used_ = 0;
   std::size_t making_ = 0;
+  Clock::time_point grow_at_{};  // from then on to the full size
+  Clock::time_point last_taken_ = Clock::now();
   TaskGroup tasks_;
 };
 

@@ -2,72 +2,113 @@
 #include "session/sessions.h"
 
 #include "base/error.h"
-#include "base/id.h"
 #include "base/log.h"
 #include "session/label.h"
 
 namespace tb::session {
 namespace {
 
-constexpr Milliseconds kClearing = 10s;
-constexpr Milliseconds kMargin = 5s;  // beyond a command's timeout, for its end to arrive
+using Clock = std::chrono::steady_clock;
 
-std::string brief(const std::string& id, std::size_t length) { return id.substr(0, length); }
+constexpr Milliseconds kClearing = 10s;
+constexpr Milliseconds kMargin = 5s;      // beyond a command's timeout, for its end to arrive
+constexpr Milliseconds kUsedPeriod = 1s;  // how often sessions in use are looked at
+
+Milliseconds since(Clock::time_point start) {
+  return std::chrono::duration_cast<Milliseconds>(Clock::now() - start);
+}
+
+Error expired() { return Error{Code::not_found, "Invalid or expired session"}; }
+
+std::string join_names(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+Refused refused_because(const policy::Refusal& refusal) {
+  if (refusal.pattern) return Refused::forbidden;
+  if (refusal.message == "Empty command") return Refused::empty;
+  if (refusal.message.starts_with("Command '")) return Refused::not_allowed;
+  if (refusal.message.starts_with("Invalid command syntax")) return Refused::syntax;
+  return Refused::unresolved;
+}
+
+PoolSettings with_programs(PoolSettings settings, const policy::Policy& policy) {
+  settings.programs = programs_of(policy);
+  return settings;
+}
+
+std::string text_of(const sandbox::Command& command) {
+  if (!command.script.empty() || command.argv.empty()) return command.script;
+  std::string text;
+  for (const std::string& word : command.argv) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+// The text that a policy can read: words of an argv are data, whatever they hold.
+std::string as_script(const sandbox::Command& command) {
+  if (!command.script.empty() || command.argv.empty()) return command.script;
+  std::string text;
+  for (const std::string& word : command.argv) {
+    text += text.empty() ? "'" : " '";
+    for (const char c : word) text += c == '\'' ? std::string{"'\\''"} : std::string(1, c);
+    text += "'";
+  }
+  return text;
+}
 
 }  // namespace
 
-Sessions::Sessions(asio::any_io_executor executor, sandbox::Provider& provider, PoolSettings pool)
+Use::Use(Sessions& sessions, std::shared_ptr<Session> session, bool renews)
+    : sessions_(&sessions),
+      session_(std::move(session)),
+      sandbox_(session_->sandbox),
+      renews_(renews) {
+  if (!sandbox_) throw Error{Code::unavailable, "the sandbox ended again at once"};
+  if (session_->uses++ == 0) sessions_->used_[session_->id] = session_;
+}
+
+Use::~Use() {
+  if (!session_) return;
+  if (--session_->uses == 0) sessions_->used_.erase(session_->id);
+  if (renews_ && sessions_->find(session_->id) == session_) sessions_->touch(*session_);
+}
+
+Sessions::Sessions(asio::any_io_executor executor, Parts parts, Settings settings)
     : executor_(executor),
-      provider_(provider),
-      pool_(executor, provider, std::move(pool)),
-      gone_(executor) {
+      provider_(parts.provider),
+      store_(parts.store),
+      events_(parts.events),
+      policies_(parts.policies),
+      default_policy_(policy_named(settings.default_policy)),
+      pool_(executor, parts.provider, with_programs(std::move(settings.pool), default_policy_),
+            &parts.events.metrics()),
+      gone_(executor),
+      tasks_(executor, [](const std::string& name, std::exception_ptr) {
+        log(LogLevel::debug, "task_ended", {{"task", name}});
+      }) {
   provider_.on_gone([this](const std::string& id, bool kept) { on_gone(id, kept); });
+  connect_gauges();
 }
 
-awaitable<void> Sessions::open() {
-  std::vector<sandbox::Found> all = co_await provider_.list();
-  // All at once: one that does not answer keeps nobody waiting for long.
-  Signal done{executor_};
-  TaskGroup tasks{executor_, [](const std::string&, std::exception_ptr) {}};
-  std::size_t left = all.size();
-  for (sandbox::Found& found : all) {
-    tasks.spawn("adopt", [this, &left, &done, found = std::move(found)]() -> awaitable<void> {
-      co_await adopt(found);
-      if (--left == 0) done.notify_all();
-    });
-  }
-  while (left > 0) co_await done.wait();
-  co_await tasks.close();
-  pool_.open();
+void Sessions::connect_gauges() {
+  Metrics& metrics = events_.metrics();
+  metrics.sessions_active.read_by([this] { return static_cast<double>(count()); });
+  metrics.pool_available.read_by([this] { return static_cast<double>(pool_.ready()); });
+  metrics.pool_used.read_by([this] { return static_cast<double>(pool_.used()); });
+  metrics.pool_capacity.set(static_cast<double>(pool_.settings().capacity));
 }
 
-awaitable<void> Sessions::close() { co_await pool_.close(); }
+const policy::Policy& Sessions::policy_named(const std::string& name) const {
+  if (const policy::Policy* found = policies_.find(name)) return *found;
+  throw Error{Code::invalid, "Unknown policy \"" + name + "\": this server has " +
+                                 join_names(policies_.names())};
+}
 
-// What an earlier server left: sessions, ready sandboxes, and files of sandboxes that died.
-awaitable<void> Sessions::adopt(sandbox::Found found) {
-  std::optional<Session> known = from_label(found.label);
-  std::shared_ptr<sandbox::Sandbox> box;
-  try {
-    if (!known && !found.label.empty()) {
-      co_await provider_.destroy(found.id);
-      co_return;
-    }
-    if (found.alive) box = co_await provider_.adopt(found);
-  } catch (const std::exception& error) {
-    // A session whose sandbox is lost still has its files.
-    log(LogLevel::warning, "adoption_failed", {{"sandbox", found.id}, {"error", error.what()}});
-  }
-  if (!known) {
-    if (box) pool_.add_ready(std::move(box));
-    co_return;
-  }
-  auto session = std::make_shared<Session>(*known);
-  session->sandbox = std::move(box);
-  session->last_activity = std::chrono::system_clock::now();
-  if (session->sandbox) pool_.count_used();
-  insert(session);
-  log(LogLevel::info, "session_adopted",
-      {{"session", brief(session->id, 12)}, {"alive", session->sandbox ? "yes" : "no"}});
+awaitable<void> Sessions::close() {
+  co_await tasks_.close();
+  co_await pool_.close();
 }
 
 void Sessions::insert(std::shared_ptr<Session> session) {
@@ -90,7 +131,7 @@ std::shared_ptr<Session> Sessions::find(const std::string& id) const {
 
 std::shared_ptr<Session> Sessions::get(const std::string& id) const {
   if (auto session = find(id)) return session;
-  throw Error{Code::not_found, "Invalid or expired session"};
+  throw expired();
 }
 
 std::shared_ptr<Session> Sessions::find_thread(const std::string& thread) const {
@@ -99,12 +140,16 @@ std::shared_ptr<Session> Sessions::find_thread(const std::string& thread) const 
 }
 
 awaitable<Sessions::Result> Sessions::get_or_create(SessionSpec spec) {
+  if (spec.policy.empty()) spec.policy = default_policy_.name();
   if (spec.thread.empty()) {
     Result result;
     result.session = co_await create(std::move(spec));
     co_return result;
   }
-  if (auto session = find_thread(spec.thread)) co_return Result{session, true};
+  if (auto session = find_thread(spec.thread)) {
+    events_.session_reused(session->who());
+    co_return Result{session, true};
+  }
   const auto under_way = creating_.find(spec.thread);
   if (under_way != creating_.end()) co_return co_await join(under_way->second);
   auto creation = std::make_shared<Creation>(executor_);
@@ -128,24 +173,74 @@ awaitable<Sessions::Result> Sessions::join(std::shared_ptr<Creation> creation) {
 }
 
 awaitable<std::shared_ptr<Session>> Sessions::create(SessionSpec spec) {
-  auto session = std::make_shared<Session>();
-  session->sandbox = co_await pool_.take();
-  session->id = session->sandbox->id();
-  session->spec = std::move(spec);
-  session->created = session->last_activity = std::chrono::system_clock::now();
-  std::string label = to_label(*session);
-  provider_.assign(*session->sandbox, std::move(label), session->spec.idle);
+  const auto began = Clock::now();
+  const policy::Policy policy = policy_named(spec.policy);
+  auto session = std::shared_ptr<Session>(new Session{{}, std::move(spec), policy});
+  std::exception_ptr failure;
+  try {
+    session->sandbox = co_await pool_.take(programs_of(policy));
+    session->id = session->sandbox->id();
+    session->created = session->last_activity = std::chrono::system_clock::now();
+    co_await keep(session);
+  } catch (const Error& error) {
+    failure = std::current_exception();
+    events_.session_creation_failed(session->who(), error.what());
+    if (error.code() == Code::exhausted) {
+      events_.resource_limit_exceeded(session->who(), Limit::pool);
+    }
+  }
+  if (failure) std::rethrow_exception(failure);
   insert(session);
-  log(LogLevel::info, "session_created",
-      {{"user", brief(session->spec.user, 8)},
-       {"thread", brief(session->spec.thread, 12)},
-       {"session", brief(session->id, 12)}});
+  events_.session_created(session->who(), since(began));
+  record("session_created", *session);
   co_return session;
+}
+
+// On disk before anybody hears of it; with its sandbox, too, so that either finds the other again.
+awaitable<void> Sessions::keep(std::shared_ptr<Session> session) {
+  provider_.assign(*session->sandbox, to_label(*session), session->spec.idle);
+  std::exception_ptr failure;
+  try {
+    StoredSession stored = to_stored(*session);
+    co_await store_.put(std::move(stored));
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  if (!failure) co_return;
+  pool_.gone();
+  co_await provider_.destroy(session->id);
+  std::rethrow_exception(failure);
+}
+
+void Sessions::record(const char* kind, const Session& session) {
+  Event event;
+  event.at = std::chrono::system_clock::now();
+  event.kind = kind;
+  event.session = session.id;
+  event.thread = session.spec.thread;
+  event.user = session.spec.user;
+  store_.record(std::move(event));
 }
 
 void Sessions::touch(Session& session, Milliseconds more) {
   session.last_activity = std::chrono::system_clock::now();
+  session.renewed = Clock::now();
   if (session.sandbox) provider_.renew(*session.sandbox, session.spec.idle + more);
+  store_.touch(session.id, session.last_activity);
+}
+
+// A request may take longer than its session may be idle.
+awaitable<void> Sessions::keep_used_alive() {
+  asio::steady_timer timer{executor_};
+  for (;;) {
+    timer.expires_after(kUsedPeriod);
+    co_await timer.async_wait(asio::use_awaitable);
+    for (const auto& [id, session] : used_) {
+      if (!session->sandbox || Clock::now() - session->renewed < session->spec.idle / 4) continue;
+      session->renewed = Clock::now();
+      provider_.renew(*session->sandbox, session->spec.idle);
+    }
+  }
 }
 
 awaitable<void> Sessions::awake(std::shared_ptr<Session> session) {
@@ -159,10 +254,11 @@ awaitable<void> Sessions::awake(std::shared_ptr<Session> session) {
   auto creation = std::make_shared<Creation>(executor_);
   waking_[key] = creation;
   try {
-    co_await revive(*session);
+    co_await revive(session);
     creation->session = session;
-  } catch (...) {
+  } catch (const std::exception& error) {
     creation->failure = std::current_exception();
+    events_.session_revival_failed(session->who(), error.what());
   }
   creation->over = true;
   waking_.erase(key);
@@ -170,17 +266,16 @@ awaitable<void> Sessions::awake(std::shared_ptr<Session> session) {
   if (creation->failure) std::rethrow_exception(creation->failure);
 }
 
-awaitable<void> Sessions::revive(Session& session) {
+awaitable<void> Sessions::revive(std::shared_ptr<Session> session) {
+  const auto began = Clock::now();
   // Its PID 1 is dead, but the provider has not cleared it away yet: that comes first.
-  auto cleared = [&session] { return session.sandbox == nullptr; };
+  auto cleared = [&session] { return session->sandbox == nullptr; };
   const bool gone = co_await gone_.until(cleared, kClearing);
   if (!gone) throw Error{Code::unavailable, "the sandbox has ended, but not gone"};
-  sandbox::SandboxSpec spec;
-  spec.id = session.id;
-  spec.environment = pool_.settings().environment;
-  spec.limits = pool_.settings().limits;
-  spec.idle = session.spec.idle;
-  spec.label = to_label(session);
+  sandbox::SandboxSpec spec = pool_.spec_for(programs_of(session->policy));
+  spec.id = session->id;
+  spec.idle = session->spec.idle;
+  spec.label = to_label(*session);
   pool_.reserve();
   std::shared_ptr<sandbox::Sandbox> sandbox;
   try {
@@ -189,31 +284,65 @@ awaitable<void> Sessions::revive(Session& session) {
     pool_.gone();
     throw;
   }
-  if (!find(session.id)) {
+  if (!find(session->id)) {
     // It was removed meanwhile: nothing of it may stay.
     pool_.gone();
-    co_await provider_.destroy(session.id);
-    throw Error{Code::not_found, "Invalid or expired session"};
+    co_await provider_.destroy(session->id);
+    throw expired();
   }
-  session.sandbox = std::move(sandbox);
-  log(LogLevel::info, "session_revived", {{"session", brief(session.id, 12)}});
+  session->sandbox = std::move(sandbox);
+  events_.session_revived(session->who(), since(began));
+  record("session_revived", *session);
+}
+
+awaitable<Use> Sessions::use(std::shared_ptr<Session> session) {
+  co_await awake(session);
+  touch(*session);
+  co_return Use{*this, std::move(session), true};
+}
+
+awaitable<Use> Sessions::look(std::shared_ptr<Session> session) {
+  co_await awake(session);
+  co_return Use{*this, std::move(session), false};
+}
+
+void Sessions::check(const policy::Policy& policy, const sandbox::Command& command,
+                     const Who& who) {
+  std::optional<policy::Refusal> refusal = policy.check(as_script(command));
+  for (auto at = command.env.begin(); !refusal && at != command.env.end(); ++at) {
+    refusal = policy.check_variable(at->first, at->second);
+  }
+  if (!refusal) return;
+  const std::string text = text_of(command);
+  events_.validation_failed(who, text, refused_because(*refusal), refusal->message);
+  throw PolicyError{std::move(*refusal), text};
 }
 
 awaitable<std::shared_ptr<sandbox::Process>> Sessions::start(std::shared_ptr<Session> session,
-                                                             sandbox::Command command) {
+                                                             sandbox::Command command, Who who) {
+  check(session->policy, command, who);
   co_await awake(session);
   const Milliseconds more = command.timeout ? *command.timeout + kMargin : Milliseconds{0};
   touch(*session, more);
   const std::shared_ptr<sandbox::Sandbox> sandbox = session->sandbox;
   if (!sandbox) throw Error{Code::unavailable, "the sandbox ended again at once"};
-  co_return co_await sandbox->start(std::move(command));
+  const std::string text = text_of(command);
+  try {
+    co_return co_await sandbox->start(std::move(command));
+  } catch (const Error& error) {
+    events_.command_not_started(who, text, error.what());
+    throw;
+  }
 }
 
 awaitable<std::shared_ptr<sandbox::Process>> Sessions::execute(std::shared_ptr<Session> session,
-                                                               sandbox::Command command) {
-  auto process = co_await start(session, std::move(command));
+                                                               sandbox::Command command, Who who) {
+  const std::string text = text_of(command);
+  const auto process = co_await start(session, std::move(command), who);
+  const Running running = events_.command_started();
   co_await process->wait();
-  touch(*session);
+  if (find(session->id) == session) touch(*session);
+  events_.command_ended(who, text, *process->exit());
   co_return process;
 }
 
@@ -224,7 +353,9 @@ awaitable<bool> Sessions::remove(std::string id) {
   erase(session);
   if (had_sandbox) pool_.gone();
   co_await provider_.destroy(id);
-  log(LogLevel::info, "session_cleaned_up", {{"session", brief(id, 12)}});
+  co_await store_.remove(id);
+  events_.session_cleaned_up(session->who(), session->age());
+  record("session_cleaned_up", *session);
   co_return true;
 }
 
@@ -236,11 +367,19 @@ void Sessions::on_gone(const std::string& id, bool files_kept) {
   session->sandbox = nullptr;
   gone_.notify_all();
   if (files_kept) {
-    log(LogLevel::warning, "sandbox_lost", {{"session", brief(id, 12)}});
+    events_.sandbox_lost(session->who());
+    record("sandbox_lost", *session);
     return;
   }
   erase(session);
-  log(LogLevel::info, "session_expired", {{"session", brief(id, 12)}});
+  forget(id);
+  events_.session_expired(session->who(), session->age());
+  record("session_expired", *session);
+}
+
+// A store that fails now has it removed at the next start, since there are no files for it.
+void Sessions::forget(std::string id) {
+  tasks_.spawn("forget", [this, id = std::move(id)] { return store_.remove(id); });
 }
 
 }  // namespace tb::session

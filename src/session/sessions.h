@@ -2,39 +2,47 @@
 // A thread owns a box: whose sandbox it is, and for how long.
 #pragma once
 
-#include <chrono>
-#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
 
 #include "base/async.h"
-#include "sandbox/sandbox.h"
 #include "session/pool.h"
+#include "session/session.h"
 
 namespace tb::session {
 
-using WallTime = std::chrono::system_clock::time_point;
+class Sessions;
 
-struct SessionSpec {
-  std::string thread;  // empty: anonymous, nobody can find it but by its id
-  std::string user;    // for logs only
-  Milliseconds idle = 30min;
-};
+// While it lives, its session is not idle. Sessions outlives it.
+class Use {
+ public:
+  Use(Sessions& sessions, std::shared_ptr<Session> session, bool renews);
+  Use(Use&& other) noexcept = default;
+  Use& operator=(Use&&) = delete;
+  ~Use();
+  sandbox::Sandbox& sandbox() const { return *sandbox_; }
 
-struct Session {
-  std::string id;  // its sandbox's too
-  SessionSpec spec;
-  WallTime created;
-  WallTime last_activity;
-  std::shared_ptr<sandbox::Sandbox> sandbox;  // null: only the files are there, as after a crash
-
-  WallTime expires() const { return last_activity + spec.idle; }
+ private:
+  Sessions* sessions_;
+  std::shared_ptr<Session> session_;  // null: moved from
+  std::shared_ptr<sandbox::Sandbox> sandbox_;
+  bool renews_;
 };
 
 class Sessions {
  public:
-  Sessions(asio::any_io_executor executor, sandbox::Provider& provider, PoolSettings pool);
+  struct Parts {
+    sandbox::Provider& provider;
+    Store& store;
+    Events& events;
+    const policy::Policies& policies;
+  };
+  struct Settings {
+    PoolSettings pool;
+    std::string default_policy = "strict";
+  };
+  Sessions(asio::any_io_executor executor, Parts parts, Settings settings);
 
   // Finds what an earlier server had, and fills the pool.
   awaitable<void> open();
@@ -45,6 +53,7 @@ class Sessions {
     std::shared_ptr<Session> session;
     bool existed = false;  // before this request; a creation that was joined is not
   };
+  // Throws Error{invalid} for a policy that there is not.
   awaitable<Result> get_or_create(SessionSpec spec);
 
   std::shared_ptr<Session> find(const std::string& id) const;
@@ -52,19 +61,30 @@ class Sessions {
   std::shared_ptr<Session> get(const std::string& id) const;
   std::shared_ptr<Session> find_thread(const std::string& thread) const;
 
-  // Starts a command; brings the sandbox back first if only its files are there.
+  // Its sandbox, brought back first if only its files are there, and kept from idling.
+  awaitable<Use> use(std::shared_ptr<Session> session);
+  // The same for who only looks: that is no activity.
+  awaitable<Use> look(std::shared_ptr<Session> session);
+
+  // Throws PolicyError when `policy` refuses the command.
+  void check(const policy::Policy& policy, const sandbox::Command& command, const Who& who);
+  const policy::Policy& default_policy() const { return default_policy_; }
+  // Checks and starts a command.
   awaitable<std::shared_ptr<sandbox::Process>> start(std::shared_ptr<Session> session,
-                                                     sandbox::Command command);
+                                                     sandbox::Command command, Who who);
   // Starts it and waits for its end.
   awaitable<std::shared_ptr<sandbox::Process>> execute(std::shared_ptr<Session> session,
-                                                       sandbox::Command command);
+                                                       sandbox::Command command, Who who);
   // Ends it with all its processes and files; unknown is fine. False: there was none.
   awaitable<bool> remove(std::string id);
 
   std::size_t count() const { return sessions_.size(); }
   const Pool& pool() const { return pool_; }
+  Events& events() { return events_; }
+  const Store& store() const { return store_; }
 
  private:
+  friend class Use;
   struct Creation {
     explicit Creation(asio::any_io_executor executor) : done(executor) {}
     bool over = false;
@@ -73,23 +93,41 @@ class Sessions {
     Signal done;
   };
   awaitable<std::shared_ptr<Session>> create(SessionSpec spec);
+  awaitable<void> keep(std::shared_ptr<Session> session);
   awaitable<Result> join(std::shared_ptr<Creation> creation);
-  awaitable<void> adopt(sandbox::Found found);
   awaitable<void> awake(std::shared_ptr<Session> session);
-  awaitable<void> revive(Session& session);
+  awaitable<void> revive(std::shared_ptr<Session> session);
   void insert(std::shared_ptr<Session> session);
   void erase(const std::shared_ptr<Session>& session);
   void touch(Session& session, Milliseconds more = Milliseconds{0});
   void on_gone(const std::string& id, bool files_kept);
+  void forget(std::string id);
+  awaitable<void> keep_used_alive();
+  const policy::Policy& policy_named(const std::string& name) const;
+  void record(const char* kind, const Session& session);
+  void connect_gauges();
+
+  // ---- what an earlier server left: recovery.cpp ----
+  using Known = std::unordered_map<std::string, StoredSession>;
+  awaitable<void> adopt(sandbox::Found found, const Known& known);
+  std::shared_ptr<Session> recall(const sandbox::Found& found, const Known& known) const;
+  awaitable<std::shared_ptr<sandbox::Sandbox>> reach(const sandbox::Found& found);
+  awaitable<void> drop_without_files(const Known& known, const std::vector<std::string>& found);
 
   asio::any_io_executor executor_;
   sandbox::Provider& provider_;
+  Store& store_;
+  Events& events_;
+  const policy::Policies& policies_;
+  const policy::Policy default_policy_;
   Pool pool_;
   std::unordered_map<std::string, std::shared_ptr<Session>> sessions_;
   std::unordered_map<std::string, std::shared_ptr<Session>> threads_;
+  std::unordered_map<std::string, std::shared_ptr<Session>> used_;       // by requests, right now
   std::unordered_map<std::string, std::shared_ptr<Creation>> creating_;  // by thread
   std::unordered_map<std::string, std::shared_ptr<Creation>> waking_;    // by session
   Signal gone_;                                                          // a sandbox of ours is
+  TaskGroup tasks_;
 };
 
 }  // namespace tb::session

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// One thread's box, as the server knows it.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "policy/policy.h"
+#include "sandbox/sandbox.h"
+#include "session/events.h"
+#include "session/store.h"
+
+namespace tb::session {
+
+struct SessionSpec {
+  std::string thread;  // empty: anonymous, nobody can find it but by its id
+  std::string user;    // for logs only
+  std::string policy;  // empty: the server's default
+  Milliseconds idle = 30min;
+};
+
+struct Session {
+  std::string id;  // its sandbox's too
+  SessionSpec spec;
+  policy::Policy policy;  // fixed at its creation
+  WallTime created;
+  WallTime last_activity;
+  std::shared_ptr<sandbox::Sandbox> sandbox;  // null: only the files are there, as after a crash
+  unsigned uses = 0;                          // requests at work on it right now
+  std::chrono::steady_clock::time_point renewed;
+
+  WallTime expires() const { return last_activity + spec.idle; }
+  Who who(std::string_view request = {}) const {
+    return {spec.user, spec.thread, id, request};
+  }
+  Milliseconds age() const {
+    return std::chrono::duration_cast<Milliseconds>(std::chrono::system_clock::now() - created);
+  }
+};
+
+// A command that the session's policy does not let through.
+class PolicyError : public Error {
+ public:
+  PolicyError(policy::Refusal refusal, std::string command)
+      : Error(Code::invalid, refusal.message),
+        refusal_(std::move(refusal)),
+        command_(std::move(command)) {}
+  const policy::Refusal& refusal() const { return refusal_; }
+  const std::string& command() const { return command_; }
+
+ private:
+  policy::Refusal refusal_;
+  std::string command_;
+};
+
+}  // namespace tb::session
