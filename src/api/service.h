@@ -31,5 +31,6 @@ struct Service {
 void add_seed_routes(Router& router, Service& service);
 void add_health_routes(Router& router, Service& service);
 void add_process_routes(Router& router, Service& service);
+void add_docs_routes(Router& router);
 
 }  // namespace tb::api

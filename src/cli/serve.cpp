@@ -45,6 +45,7 @@ class Program {
     api::add_seed_routes(router_, service_);
     api::add_health_routes(router_, service_);
     api::add_process_routes(router_, service_);
+    api::add_docs_routes(router_);
     provider_.on_lost([this](bool in_order) {
       if (stopping_) return;
       if (!in_order) {
