@@ -120,12 +120,15 @@ const quote = (text) => "'" + text.replaceAll("'", "'\\''") + "'";
 // What a request is, before it is sent: {url, method, headers, json, form}.
 function curl(request) {
   const parts = ["curl -s " + quote(request.url)];
+  const bare = request.json === undefined && !request.form;
+  if (request.method === "POST" && bare) parts.push("-X POST");
   for (const [name, value] of Object.entries(request.headers || {})) {
     parts.push("-H " + quote(name + ": " + value));
   }
-  if (request.json !== undefined) parts.push("-d " + quote(request.json));
+  if (request.json !== undefined) parts.push("--data-raw " + quote(request.json));
   for (const [name, value, isFile] of request.form || []) {
-    parts.push(isFile ? "-F " + quote(name + "=@" + value)
+    const file = /[;,"\\]/.test(value) ? JSON.stringify(value) : value;
+    parts.push(isFile ? "-F " + quote(name + "=@" + file)
       : "--form-string " + quote(name + "=" + value));
   }
   if (request.save) parts.push("-o " + quote(request.save));
