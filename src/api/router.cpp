@@ -33,10 +33,21 @@ bool match(const std::vector<std::string>& pattern, const std::vector<std::strin
   return true;
 }
 
+// Our own pages send whatever they like. A page can't write either header itself; browsers leave
+// Sec-Fetch-Site out where there is neither TLS nor a loopback address.
+bool sent_by_our_page(const http::Request& request) {
+  if (const auto site = request.headers.find("Sec-Fetch-Site")) return *site == "same-origin";
+  const auto origin = request.headers.find("Origin");
+  const auto host = request.headers.find("Host");
+  if (!origin || !host || host->empty()) return false;
+  return *origin == "http://" + std::string{*host} || *origin == "https://" + std::string{*host};
+}
+
 // A page of another site can make a browser post simple forms here, and nothing else: refuse those.
 bool forged_by_browser(const http::Request& request) {
   if (request.method != "POST") return false;
   if (!request.headers.find("Origin") && !request.headers.find("Sec-Fetch-Site")) return false;
+  if (sent_by_our_page(request)) return false;
   const auto type = request.headers.find("Content-Type");
   if (!type) return true;
   for (const std::string_view simple :
@@ -59,6 +70,14 @@ void Router::add(std::string method, std::string pattern, Respond respond) {
   session::RouteMetrics* counted = metrics_ ? &metrics_->route(method, pattern) : nullptr;
   routes_.push_back(
       {{std::move(method), std::move(pattern), std::move(respond)}, std::move(segments), counted});
+}
+
+std::vector<std::string> Router::routes() const {
+  std::vector<std::string> names;
+  for (const Compiled& compiled : routes_) {
+    names.push_back(compiled.route.method + " " + compiled.route.pattern);
+  }
+  return names;
 }
 
 Router::Found Router::find(const http::Request& request) const {

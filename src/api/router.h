@@ -36,6 +36,8 @@ class Router {
   void add(std::string method, std::string pattern, Respond respond);
   // Finds the route and answers; errors become statuses here and nowhere else.
   awaitable<void> handle(http::Exchange& exchange) const;
+  // "GET /status/{}", in the order in which they were added.
+  std::vector<std::string> routes() const;
 
  private:
   struct Compiled {

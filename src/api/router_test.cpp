@@ -141,6 +141,36 @@ TEST(Router, FormsThatAnotherSiteCouldSendAreRefused) {
   EXPECT_EQ(post_status("application/json", "Origin", "http://evil.example"), 200);
 }
 
+TEST(Router, OurOwnPagesMaySendForms) {
+  const char* form = "multipart/form-data; boundary=x";
+  EXPECT_EQ(post_status(form, "Sec-Fetch-Site", "same-origin"), 200);
+  EXPECT_EQ(post_status(form, "Origin", "http://x"), 200);  // Host is x
+  EXPECT_EQ(post_status(form, "Origin", "https://x"), 200);
+  for (const char* site : {"same-site", "none", "Same-Origin", ""}) {
+    EXPECT_EQ(post_status(form, "Sec-Fetch-Site", site), 415) << site;
+  }
+  for (const char* origin : {"http://x:81", "http://y", "http://x.evil", "null", "x", ""}) {
+    EXPECT_EQ(post_status(form, "Origin", origin), 415) << origin;
+  }
+}
+
+// What the browser says of the site goes before names that may resolve to us.
+TEST(Router, ASiteThatIsSaidToBeForeignIsForeign) {
+  const Router router = example();
+  http::TestExchange exchange{"POST", "/things", "{}"};
+  exchange.add_header("Content-Type", "text/plain");
+  exchange.add_header("Origin", "http://x");
+  exchange.add_header("Sec-Fetch-Site", "cross-site");
+  EXPECT_EQ(ask(router, exchange).status, 415);
+}
+
+TEST(Router, NamesItsRoutes) {
+  const std::vector<std::string> routes = example().routes();
+  ASSERT_EQ(routes.size(), 6u);
+  EXPECT_EQ(routes.front(), "GET /health");
+  EXPECT_EQ(routes.back(), "GET /things/{}/parts/{}");
+}
+
 // fetch() can send a body of a type that the browser does not name: a Blob without one.
 TEST(Router, ABrowserThatNamesNoTypeIsRefusedToo) {
   EXPECT_EQ(post_status("", "Origin", "http://evil.example"), 415);

@@ -34,5 +34,6 @@ void add_seed_routes(Router& router, Service& service);
 void add_health_routes(Router& router, Service& service);
 void add_process_routes(Router& router, Service& service);
 void add_metrics_routes(Router& router, Service& service);
+void add_docs_routes(Router& router);
 
 }  // namespace tb::api

@@ -53,6 +53,7 @@ class Program {
     api::add_metrics_routes(router_, service_);
     metrics_.http_connections.read_by(
         [this] { return static_cast<double>(server_.connections()); });
+    api::add_docs_routes(router_);
     provider_.on_lost([this](bool in_order) {
       if (stopping_) return;
       if (!in_order) {
