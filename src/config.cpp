@@ -37,6 +37,56 @@ Apply text(Store store) {
   };
 }
 
+template <class Store>
+Apply flag(Store store) {
+  return [=](Config& config, const std::string& value) -> std::string {
+    std::string lower;
+    for (const char c : value) {
+      lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+    const bool on = lower == "true" || lower == "1";
+    if (!on && lower != "false" && lower != "0") return "must be true or false";
+    store(config, on);
+    return {};
+  };
+}
+
+// Words between commas.
+template <class Store>
+Apply words(Store store) {
+  return [=](Config& config, const std::string& value) -> std::string {
+    std::vector<std::string> list;
+    std::size_t start = 0;
+    while (start <= value.size()) {
+      const std::size_t comma = std::min(value.find(',', start), value.size());
+      std::string word = value.substr(start, comma - start);
+      word.erase(0, word.find_first_not_of(" \t"));
+      word.erase(word.find_last_not_of(" \t") + 1);
+      if (!word.empty()) list.push_back(std::move(word));
+      start = comma + 1;
+    }
+    store(config, std::move(list));
+    return {};
+  };
+}
+
+// What sandboxes of this machine have as it is, and no other way.
+Apply only(const char* value) {
+  return [=](Config&, const std::string& given) -> std::string {
+    if (given == value) return {};
+    return std::string{"must be "} + value + ": sandboxes of this machine know no other";
+  };
+}
+
+// A setting of systems that this server does not speak to.
+Apply unsupported(const char* why) {
+  return [=](Config&, const std::string&) -> std::string { return why; };
+}
+
+Apply ignored() {
+  return [](Config&, const std::string&) -> std::string { return {}; };
+}
+
 // As Docker writes sizes: 256m, 1g, 512k, or plain bytes.
 std::string apply_memory(Config& config, const std::string& value) {
   std::uint64_t count = 0;
@@ -97,29 +147,68 @@ const std::vector<Setting>& settings() {
        text([](Config& c, const std::string& v) { c.environment = v; })},
       {"POOL_SIZE", "10", "sandboxes kept ready",
        number(0, kMany, [](Config& c, auto v) { c.pool_size = v; })},
+      {"MIN_POOL_SIZE", "3", "of them made again at once; the others after the delay",
+       number(0, kMany, [](Config& c, auto v) { c.min_pool_size = v; })},
       {"MAX_POOL_SIZE", "80", "sandboxes at once, ready and in use",
        number(1, kMany, [](Config& c, auto v) { c.max_pool_size = v; })},
+      {"POOL_REFILL_DELAY_SECONDS", "60", "until the pool grows back to POOL_SIZE",
+       number(0, kMany, [](Config& c, auto v) { c.pool_refill_delay = std::chrono::seconds{v}; })},
+      {"AGGRESSIVE_CLEANUP", "true", "let ready sandboxes beyond MIN_POOL_SIZE go when unused",
+       flag([](Config& c, bool v) { c.aggressive_cleanup = v; })},
+      {"CONTAINER_IDLE_TIMEOUT_MINUTES", "5", "unused for so long; sessions are not meant",
+       number(1, kMany, [](Config& c, auto v) { c.pool_idle = std::chrono::minutes{v}; })},
+      {"CLEANUP_INTERVAL_SECONDS", "300", "how often that is looked at",
+       number(1, kMany, [](Config& c, auto v) { c.cleanup_interval = std::chrono::seconds{v}; })},
       {"MEMORY_LIMIT", "256m", "memory of a sandbox", apply_memory},
       {"CPU_QUOTA", "25000", "microseconds of CPU in each 100000",
        number(1000, 100000,
               [](Config& c, auto v) { c.limits.cpu_quota = static_cast<unsigned>(v); })},
       {"PIDS_LIMIT", "256", "processes and threads of a sandbox",
        number(16, 32768, [](Config& c, auto v) { c.limits.pids = static_cast<unsigned>(v); })},
+      {"MAX_FILE_SIZE_MB", "100", "MiB of a file that is uploaded",
+       number(1, kMany, [](Config& c, auto v) { c.max_file_size = Bytes{v << 20}; })},
+      {"MAX_TOTAL_FILES", "1000", "files in a workspace beyond which no more are uploaded",
+       number(1, kMany * 1000, [](Config& c, auto v) { c.max_total_files = v; })},
       {"MAX_WORKSPACE_SIZE_MB", "500", "MiB that a sandbox may write to disk",
        number(16, kMany, [](Config& c, auto v) { c.limits.disk = Bytes{v << 20}; })},
       {"SESSION_TIMEOUT_MINUTES", "30", "idle minutes after which a session is gone",
        number(1, kMany, [](Config& c, auto v) { c.session_timeout = std::chrono::minutes{v}; })},
       {"DEFAULT_COMMAND_TIMEOUT", "30", "seconds that a command may run unless it says otherwise",
        number(1, 86400, [](Config& c, auto v) { c.command_timeout = std::chrono::seconds{v}; })},
+      {"DEFAULT_POLICY", "strict", "which commands sessions may run: strict, wide, open, or yours",
+       text([](Config& c, const std::string& v) { c.policy = v; })},
+      {"ALLOWED_POLICIES", "(all)", "policies that clients may choose, with commas between them",
+       words([](Config& c, std::vector<std::string> v) { c.policies = std::move(v); })},
+      {"REGISTRY_DIR", "(none)", "directory with policies/*.yaml of your own",
+       text([](Config& c, const std::string& v) { c.registry_dir = v; })},
+      {"CORS_ORIGINS", "(none)", "web sites whose pages may call, with commas between them, or *",
+       words([](Config& c, std::vector<std::string> v) { c.cors_origins = std::move(v); })},
       {"OUTPUT_INLINE_KB", "1024", "KiB of each output stream in an answer",
        number(1, 65536, [](Config& c, auto v) { c.output.inline_bytes = Bytes{v << 10}; })},
       {"OUTPUT_LIMIT_MB", "64", "MiB of each output stream that are kept on disk",
        number(1, 65536, [](Config& c, auto v) { c.output.stored = Bytes{v << 20}; })},
       {"KEEPER_GRACE", "600", "seconds that sandboxes live on without a server",
        number(1, kMany, [](Config& c, auto v) { c.keeper_grace = std::chrono::seconds{v}; })},
+      {"SHUTDOWN_GRACE_SECONDS", "10", "for requests under way to end after SIGTERM",
+       number(0, 3600, [](Config& c, auto v) { c.shutdown_grace = std::chrono::seconds{v}; })},
+      {"SANDBOX_USER", "sandboxuser", "who commands run as", only("sandboxuser")},
+      {"WORKSPACE_DIR", "/workspace", "where they begin", only("/workspace")},
+      {"CONTAINER_IMAGE", "sandbox-secure:latest", "of containers; sandboxes have ENVIRONMENT",
+       ignored()},
+      {"DOCKER_NETWORK_MODE", "none", "the network of a sandbox", only("none")},
+      {"HOST_WORKSPACE_PATH", "(none)", "not supported: a workspace belongs to one thread",
+       unsupported("is not supported: it would share files between threads; upload them instead")},
+      {"REDIS_HOST", "(none)", "not supported yet: this server stands alone",
+       unsupported("is not supported yet; leave it unset to run a server that stands alone")},
+      {"REDIS_PORT", "6379", "used with REDIS_HOST", number(1, 65535, [](Config&, auto) {})},
+      {"REDIS_PASSWORD", "(none)", "used with REDIS_HOST", ignored()},
+      {"DEBUG", "false", "true: LOG_LEVEL=debug",
+       flag([](Config& c, bool v) { c.log_level = v ? LogLevel::debug : c.log_level; })},
       {"LOG_LEVEL", "info", "debug, info, warning, error or off", apply_level},
       {"LOG_JSON", "0", "1: log lines as JSON",
-       number(0, 1, [](Config& c, auto v) { c.log_json = v == 1; })},
+       flag([](Config& c, bool v) { c.log_json = v; })},
+      {"LOG_COMMANDS", "true", "false: the text of commands stays out of the log",
+       flag([](Config& c, bool v) { c.log_commands = v; })},
   };
   return table;
 }
@@ -149,6 +238,11 @@ Config read_config() {
     if (!value || !*value) continue;
     const std::string problem = setting.apply(config, value);
     if (!problem.empty()) complain(setting.name + "=" + value + ": " + problem);
+  }
+  const bool minimum_given = std::getenv("MIN_POOL_SIZE") != nullptr;
+  if (!minimum_given) config.min_pool_size = std::min(config.min_pool_size, config.pool_size);
+  if (config.min_pool_size > config.pool_size) {
+    complain("MIN_POOL_SIZE must not be larger than POOL_SIZE");
   }
   if (config.pool_size > config.max_pool_size) {
     complain("POOL_SIZE must not be larger than MAX_POOL_SIZE");

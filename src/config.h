@@ -20,14 +20,27 @@ struct Config {
   std::string worker_id = "standalone";
   std::string environment = "host";
   std::size_t pool_size = 10;
+  std::size_t min_pool_size = 3;
   std::size_t max_pool_size = 80;
+  std::chrono::seconds pool_refill_delay{60};
+  std::chrono::minutes pool_idle{5};
+  std::chrono::seconds cleanup_interval{300};
+  bool aggressive_cleanup = true;
   sandbox::Limits limits;
   sandbox::OutputLimits output;
+  Bytes max_file_size = 100_MiB;
+  std::uint64_t max_total_files = 1000;
+  std::string policy = "strict";
+  std::vector<std::string> policies;  // that clients may choose; empty: all
+  std::string registry_dir;
+  std::vector<std::string> cors_origins;
   std::chrono::minutes session_timeout{30};
   std::chrono::seconds command_timeout{30};
   std::chrono::seconds keeper_grace{600};
+  std::chrono::seconds shutdown_grace{10};
   LogLevel log_level = LogLevel::info;
   bool log_json = false;
+  bool log_commands = true;
 };
 
 // One row of the table: shown by `threadbox serve --help` and docs/operating.md.

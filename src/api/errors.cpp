@@ -4,7 +4,9 @@
 #include "base/error.h"
 #include "base/id.h"
 #include "base/log.h"
+#include "base/utf8.h"
 #include "http/exchange.h"
+#include "session/session.h"
 
 namespace tb::api {
 namespace json = boost::json;
@@ -33,6 +35,18 @@ http::Response render(int status, const std::string& text, json::object body) {
   return response;
 }
 
+json::object describe(const session::PolicyError& error) {
+  const policy::Refusal& refusal = error.refusal();
+  json::object more{{"command", first_characters(error.command(), 200)},
+                    {"forbidden_pattern", nullptr},
+                    {"position",
+                     {{"offset", refusal.at.offset},
+                      {"line", refusal.at.line},
+                      {"column", refusal.at.column}}}};
+  if (refusal.pattern) more["forbidden_pattern"] = *refusal.pattern;
+  return more;
+}
+
 }  // namespace
 
 http::Response error_response(std::exception_ptr failure) {
@@ -44,6 +58,8 @@ http::Response error_response(std::exception_ptr failure) {
     return render(error.status(), error.text(), {});
   } catch (const http::Disconnected&) {
     throw;
+  } catch (const session::PolicyError& error) {
+    return render(400, error.what(), describe(error));
   } catch (const Error& error) {
     if (error.code() != Code::internal) return render(status_of(error.code()), error.what(), {});
     // What went wrong inside is for the log; the caller gets a name to ask for it.

@@ -22,8 +22,10 @@ awaitable<http::Response> health(Service& service) {
   const session::Pool& pool = service.sessions.pool();
   const auto uptime = std::chrono::duration_cast<std::chrono::seconds>(
       std::chrono::steady_clock::now() - service.started);
+  // A store that can't write forgets at a restart what happens now; what runs goes on.
+  const std::string problem = service.sessions.store().problem();
   json::object body{
-      {"status", "healthy"},
+      {"status", problem.empty() ? "healthy" : "degraded"},
       {"worker_id", service.worker_id},
       {"version", TB_VERSION},
       {"pool_size", pool.settings().size},
@@ -37,9 +39,14 @@ awaitable<http::Response> health(Service& service) {
         {"total", pool.ready() + pool.used()},
         {"max_capacity", pool.settings().capacity}}},
       {"config",
-       {{"pool_size", pool.settings().size}, {"max_pool_size", pool.settings().capacity}}},
+       {{"pool_size", pool.settings().size},
+        {"min_pool_size", pool.settings().minimum},
+        {"max_pool_size", pool.settings().capacity},
+        {"aggressive_cleanup", service.aggressive_cleanup},
+        {"default_policy", service.sessions.default_policy().name()}}},
       {"isolation", isolation(service)},
   };
+  if (!problem.empty()) body["problem"] = "the store can't be written";
   co_return http::json_response(200, json::serialize(body));
 }
 

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // The dialect of the seed systems' clients: one set of paths, the union of all generations' fields.
+#include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
 
 #include "api/errors.h"
 #include "api/fields.h"
+#include "api/files.h"
 #include "api/render.h"
 #include "api/service.h"
-#include "base/log.h"
 #include "base/utf8.h"
 
 namespace tb::api {
 namespace json = boost::json;
 namespace {
 
-constexpr const char* kWorkspace = "/workspace";
 constexpr const char* kUser = "sandboxuser";
 constexpr std::size_t kMaxName = 512;  // of a thread or a user
 
@@ -35,6 +35,13 @@ session::SessionSpec read_spec(const json::object& body, const Service& service)
   spec.user = find_text(body, "user_id").value_or("");
   check_name(spec.thread, "thread_id");
   check_name(spec.user, "user_id");
+  spec.policy = find_text(body, "policy").value_or("");
+  const auto& allowed = service.policies;
+  if (!spec.policy.empty() && !allowed.empty() &&
+      std::find(allowed.begin(), allowed.end(), spec.policy) == allowed.end()) {
+    throw http::HttpError{400, "This server does not let clients choose the policy \"" +
+                                   spec.policy + "\""};
+  }
   spec.idle = service.session_timeout;
   if (const auto minutes = find_number(body, "timeout_minutes")) {
     constexpr double kWeek = 7 * 24 * 60;
@@ -54,6 +61,7 @@ json::object render(const session::Session& session, const Service& service) {
           {"workspace", kWorkspace},
           {"user", kUser},
           {"worker", service.worker_id},
+          {"policy", session.spec.policy},
           {"created_at", iso8601(session.created)},
           {"last_activity", iso8601(session.last_activity)},
           {"expires_at", iso8601(session.expires())}};
@@ -68,14 +76,38 @@ awaitable<http::Response> create_session(Service& service, Call& call) {
   co_return http::json_response(result.existed ? 409 : 200, json::serialize(answer));
 }
 
+// Absent when the sandbox sleeps or can't tell: it is not worth waking it.
+awaitable<json::value> count_files(std::shared_ptr<session::Session> session) {
+  const auto sandbox = session->sandbox;
+  if (!sandbox || !sandbox->alive()) co_return nullptr;
+  try {
+    const sandbox::Usage usage = co_await sandbox->files().usage();
+    co_return usage.files;
+  } catch (const Error&) {
+    co_return nullptr;
+  }
+}
+
+awaitable<http::Response> get_session(Service& service, Call& call) {
+  const std::string* thread = call.exchange.request().find_query("thread_id");
+  if (!thread || thread->empty()) throw http::HttpError{400, "thread_id required"};
+  const auto session = service.sessions.find_thread(*thread);
+  if (!session) {
+    throw Refusal{404, "No active session found for thread_id",
+                  {{"thread_id", to_utf8(thread->substr(0, kMaxName))}}};
+  }
+  service.sessions.events().session_reused(session->who(call.request_id));
+  json::object answer = render(*session, service);
+  answer["status"] = "active";
+  answer["files_count"] = co_await count_files(session);
+  co_return http::json_response(200, json::serialize(answer));
+}
+
 sandbox::Command read_command(const json::object& body, const Service& service) {
   sandbox::Command command;
   command.script = *find_text(body, "command");
   if (command.script.find('\0') != std::string::npos) {
     throw http::HttpError{400, "a command can't contain NUL bytes"};
-  }
-  if (command.script.find_first_not_of(" \t\r\n") == std::string::npos) {
-    throw Refusal{400, "Empty command", {{"command", command.script.substr(0, 200)}}};
   }
   command.timeout = find_timeout(body).value_or(service.command_timeout);
   if (auto cwd = find_text(body, "cwd")) command.cwd = std::move(*cwd);
@@ -105,9 +137,14 @@ awaitable<http::Response> execute(Service& service, Call& call) {
   }
   sandbox::Command command = read_command(body, service);
   const std::string late = timeout_note(command);
-  const auto session = service.sessions.find(*id);
-  if (!session) throw Refusal{404, "Invalid or expired session", {{"session_id", *id}}};
-  const auto process = co_await service.sessions.execute(session, std::move(command));
+  // A command that no session would run is refused before the session is looked for.
+  if (!service.sessions.find(*id)) {
+    const session::Who nobody{.request = call.request_id};
+    service.sessions.check(service.sessions.default_policy(), command, nobody);
+  }
+  const auto session = session_of(service, *id);
+  const session::Who who = session->who(call.request_id);
+  const auto process = co_await service.sessions.execute(session, std::move(command), who);
   const sandbox::Exit& exit = *process->exit();
   sandbox::Captured out = process->captured(sandbox::Stream::out);
   sandbox::Captured err = process->captured(sandbox::Stream::err);
@@ -127,10 +164,6 @@ awaitable<http::Response> execute(Service& service, Call& call) {
                       {"stdout_bytes", out.total},
                       {"stderr_bytes", err.total}};
   render_exit(answer, exit);
-  log(LogLevel::debug, "command_executed",
-      {{"session", session->id.substr(0, 12)},
-       {"exit_code", std::to_string(exit.code)},
-       {"duration_ms", std::to_string(exit.wall.count() / 1000)}});
   co_return http::json_response(200, json::serialize(answer));
 }
 
@@ -148,6 +181,8 @@ awaitable<http::Response> cleanup(Service& service, Call& call) {
 void add_seed_routes(Router& router, Service& service) {
   router.add("POST", "/create_session",
              [&service](Call& call) { return create_session(service, call); });
+  router.add("GET", "/get_session",
+             [&service](Call& call) { return get_session(service, call); });
   router.add("POST", "/execute", [&service](Call& call) { return execute(service, call); });
   router.add("POST", "/cleanup", [&service](Call& call) { return cleanup(service, call); });
 }

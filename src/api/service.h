@@ -18,6 +18,13 @@ struct IsolationRow {
   std::string detail;
 };
 
+// What the file routes refuse; the kernel holds the sandbox itself to its limit of bytes.
+struct FileLimits {
+  Bytes file = 100_MiB;
+  std::uint64_t count = 1000;
+  Bytes workspace = 500_MiB;
+};
+
 struct Service {
   session::Sessions& sessions;
   session::Metrics& metrics;
@@ -27,10 +34,21 @@ struct Service {
   std::chrono::seconds command_timeout{30};
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   std::vector<IsolationRow> isolation = {};
+  FileLimits file_limits = {};
+  std::string spool_dir = "/tmp";               // for uploads that name their session too late
+  std::vector<std::string> policies = {};       // that a client may choose; empty: any
+  bool aggressive_cleanup = true;
 };
+
+inline Milliseconds since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration_cast<Milliseconds>(std::chrono::steady_clock::now() - start);
+}
 
 // Each adds its routes.
 void add_seed_routes(Router& router, Service& service);
+void add_file_routes(Router& router, Service& service);
+void add_upload_routes(Router& router, Service& service);
+void add_status_routes(Router& router, Service& service);
 void add_health_routes(Router& router, Service& service);
 void add_process_routes(Router& router, Service& service);
 void add_metrics_routes(Router& router, Service& service);

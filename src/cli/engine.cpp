@@ -56,11 +56,13 @@ bool prepare(const Config& config) {
   const unsigned uid = server_uid();
   const std::string output = config.state_dir + "/output";
   fs::create_directories(output);
+  const std::string store = config.state_dir + "/store";
+  fs::create_directories(store);
   check(::chmod(config.state_dir.c_str(), 0711), "chmod " + config.state_dir);
   if (::geteuid() == 0) check_reachable(fs::absolute(config.state_dir));
-  check(::chmod(output.c_str(), 0700), "chmod " + output);
-  if (::geteuid() == 0) {
-    check(::chown(output.c_str(), uid, uid), "chown " + output);
+  for (const std::string& dir : {output, store}) {
+    check(::chmod(dir.c_str(), 0700), "chmod " + dir);
+    if (::geteuid() == 0) check(::chown(dir.c_str(), uid, uid), "chown " + dir);
   }
   native::KeeperLaunch launch;
   launch.state_dir = config.state_dir;

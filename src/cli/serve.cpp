@@ -15,11 +15,10 @@
 #include "http/listener.h"
 #include "http/server.h"
 #include "session/sessions.h"
+#include "store/sqlite_store.h"
 
 namespace tb::cli {
 namespace {
-
-constexpr auto kDrain = 10s;
 
 const char* state_name(std::uint8_t state) {
   constexpr const char* kNames[] = {"present", "degraded", "missing"};
@@ -29,16 +28,14 @@ const char* state_name(std::uint8_t state) {
 // Everything that makes up a server, in the order in which a request travels.
 class Program {
  public:
-  Program(asio::io_context& loop, const Config& config)
+  Program(asio::io_context& loop, const Config& config, const policy::Policies& policies)
       : config_(config),
+        events_(metrics_, config.log_commands),
         provider_(loop.get_executor(), config.state_dir, config.output),
-        sessions_(loop.get_executor(), provider_, pool_settings(config)),
-        service_{sessions_,
-                 metrics_,
-                 config.worker_id,
-                 config.environment,
-                 config.session_timeout,
-                 config.command_timeout},
+        store_(loop.get_executor(), config.state_dir + "/store/threadbox.db"),
+        sessions_(loop.get_executor(), {provider_, store_, events_, policies},
+                  {pool_settings(config), config.policy}),
+        service_(service_of(config, sessions_, metrics_)),
         router_(metrics_),
         server_(
             loop.get_executor(), {},
@@ -48,6 +45,9 @@ class Program {
             }),
         stop_(loop.get_executor()) {
     api::add_seed_routes(router_, service_);
+    api::add_file_routes(router_, service_);
+    api::add_upload_routes(router_, service_);
+    api::add_status_routes(router_, service_);
     api::add_health_routes(router_, service_);
     api::add_process_routes(router_, service_);
     api::add_metrics_routes(router_, service_);
@@ -80,8 +80,9 @@ class Program {
     server_.listen(listener);
     introduce(welcome, port);
     while (!stopping_) co_await stop_.wait();
-    co_await server_.close(kDrain);
+    co_await server_.close(config_.shutdown_grace);
     co_await sessions_.close();
+    co_await store_.close();
     co_await provider_.close();
     co_return code_;
   }
@@ -90,10 +91,26 @@ class Program {
   static session::PoolSettings pool_settings(const Config& config) {
     session::PoolSettings settings;
     settings.size = config.pool_size;
+    settings.minimum = config.min_pool_size;
     settings.capacity = config.max_pool_size;
+    settings.refill_delay = config.pool_refill_delay;
+    settings.sweep = config.cleanup_interval;
+    if (config.aggressive_cleanup) settings.idle = config.pool_idle;
     settings.environment = config.environment;
     settings.limits = config.limits;
     return settings;
+  }
+
+  static api::Service service_of(const Config& config, session::Sessions& sessions,
+                                 session::Metrics& metrics) {
+    api::Service service{sessions, metrics, config.worker_id, config.environment};
+    service.session_timeout = config.session_timeout;
+    service.command_timeout = config.command_timeout;
+    service.file_limits = {config.max_file_size, config.max_total_files, config.limits.disk};
+    service.spool_dir = config.state_dir + "/output";
+    service.policies = config.policies;
+    service.aggressive_cleanup = config.aggressive_cleanup;
+    return service;
   }
 
   // Three lines: what runs, how isolated, and something to try.
@@ -115,7 +132,9 @@ class Program {
 
   const Config& config_;
   session::Metrics metrics_;
+  session::Events events_;
   native::NativeProvider provider_;
+  store::SqliteStore store_;
   session::Sessions sessions_;
   api::Service service_;
   api::Router router_;
@@ -137,6 +156,21 @@ os::Fd lock_state(const std::string& state_dir) {
   return lock;
 }
 
+// While the operator's files can still be read.
+policy::Policies load_policies(const Config& config) {
+  policy::Policies policies = policy::Policies::builtin();
+  if (!config.registry_dir.empty()) policies.load_directory(config.registry_dir + "/policies");
+  std::vector<std::string> named = config.policies;
+  named.push_back(config.policy);
+  for (const std::string& name : named) {
+    if (policies.find(name)) continue;
+    std::string known;
+    for (const std::string& other : policies.names()) known += (known.empty() ? "" : ", ") + other;
+    throw Error{Code::invalid, "there is no policy \"" + name + "\": there are " + known};
+  }
+  return policies;
+}
+
 void raise_file_limit() {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
@@ -149,13 +183,14 @@ void raise_file_limit() {
 int serve(const Config& config) {
   set_log(config.log_level, config.log_json);
   raise_file_limit();
+  const policy::Policies policies = load_policies(config);
   const os::Fd lock = lock_state(config.state_dir);
   const int listener = http::bind_listener(config.host, config.port);
   prepare(config);
   drop_privileges(server_uid());
 
   asio::io_context loop{1};
-  Program program{loop, config};
+  Program program{loop, config, policies};
   asio::signal_set signals{loop, SIGTERM, SIGINT};
   signals.async_wait([&](boost::system::error_code error, int) {
     if (!error) program.request_stop();
