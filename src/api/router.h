@@ -5,8 +5,10 @@
 #include <boost/asio/awaitable.hpp>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "api/cors.h"
 #include "http/exchange.h"
 
 namespace tb::api {
@@ -17,8 +19,11 @@ using boost::asio::awaitable;
 struct Call {
   http::Exchange& exchange;
   std::vector<std::string> captured;
+  const std::string& request_id;  // For log lines; the answer carries it already.
 };
 
+// Answers a call by what it returns; or, for a body that is streamed, by begin(), write() and end()
+// of the call's exchange: what it returns then is thrown away.
 using Respond = std::function<awaitable<http::Response>(Call& call)>;
 
 struct Route {
@@ -30,17 +35,24 @@ struct Route {
 class Router {
  public:
   void add(std::string method, std::string pattern, Respond respond);
-  // Finds the route and answers; errors become statuses here and nowhere else.
+  void set_cors(Cors cors) { cors_ = std::move(cors); }
+
+  // Finds the route and answers; errors become statuses here and nowhere else. HEAD is answered
+  // like GET, and OPTIONS with the methods of the path.
   awaitable<void> handle(http::Exchange& exchange) const;
 
  private:
   awaitable<http::Response> answer(http::Exchange& exchange) const;
+  std::string methods_of(const http::Request& request) const;
+  http::Response refuse_method(http::Exchange& exchange) const;
+  bool forged_by_browser(const http::Request& request) const;
 
   struct Compiled {
     Route route;
     std::vector<std::string> segments;
   };
   std::vector<Compiled> routes_;
+  Cors cors_;
 };
 
 }  // namespace tb::api
