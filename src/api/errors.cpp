@@ -2,7 +2,6 @@
 #include "api/errors.h"
 
 #include "base/error.h"
-#include "base/id.h"
 #include "base/log.h"
 #include "base/utf8.h"
 #include "http/exchange.h"
@@ -49,13 +48,15 @@ json::object describe(const session::PolicyError& error) {
 
 }  // namespace
 
-http::Response error_response(std::exception_ptr failure) {
+http::Response error_response(std::exception_ptr failure, const std::string& request_id) {
   try {
     std::rethrow_exception(failure);
   } catch (const Refusal& refusal) {
     return render(refusal.status(), refusal.what(), refusal.more());
   } catch (const http::HttpError& error) {
-    return render(error.status(), error.text(), {});
+    http::Response response = render(error.status(), error.text(), {});
+    for (const http::Header& header : error.headers()) response.headers.push_back(header);
+    return response;
   } catch (const http::Disconnected&) {
     throw;
   } catch (const session::PolicyError& error) {
@@ -63,9 +64,8 @@ http::Response error_response(std::exception_ptr failure) {
   } catch (const Error& error) {
     if (error.code() != Code::internal) return render(status_of(error.code()), error.what(), {});
     // What went wrong inside is for the log; the caller gets a name to ask for it.
-    const std::string reference = make_uuid();
-    log(LogLevel::error, "internal_error", {{"reference", reference}, {"error", error.what()}});
-    return render(500, "Internal server error", {{"reference", reference}});
+    log(LogLevel::error, "internal_error", {{"reference", request_id}, {"error", error.what()}});
+    return render(500, "Internal server error", {{"reference", request_id}});
   }
 }
 

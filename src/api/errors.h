@@ -25,6 +25,7 @@ class Refusal : public std::exception {
   boost::json::object more_;
 };
 
-http::Response error_response(std::exception_ptr failure);
+// `request_id` names an internal error in the body and in the log, where its text is.
+http::Response error_response(std::exception_ptr failure, const std::string& request_id);
 
 }  // namespace tb::api

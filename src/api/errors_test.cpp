@@ -14,7 +14,7 @@ namespace json = boost::json;
 
 template <class Failure>
 http::Response response_to(Failure failure) {
-  return error_response(std::make_exception_ptr(std::move(failure)));
+  return error_response(std::make_exception_ptr(std::move(failure)), "request-7");
 }
 
 TEST(Errors, EachCodeHasItsStatus) {
@@ -47,7 +47,7 @@ TEST(Errors, AnInternalOneShowsAReferenceAndNotItsText) {
                                          response_to(SystemError{EIO, "secret path"})}) {
     EXPECT_EQ(response.status, 500);
     const json::value body = json::parse(response.body);
-    EXPECT_EQ(body.at("reference").as_string().size(), 36u);
+    EXPECT_EQ(body.at("reference").as_string(), "request-7");
     EXPECT_TRUE(body.as_object().contains("error"));
     EXPECT_TRUE(body.as_object().contains("detail"));
     EXPECT_EQ(response.body.find("secret"), std::string::npos);
@@ -61,6 +61,13 @@ TEST(Errors, HttpErrorsKeepTheirStatus) {
       response_to(http::HttpError{413, "The request body is too large"});
   EXPECT_EQ(response.status, 413);
   EXPECT_EQ(json::parse(response.body).at("detail").as_string(), "The request body is too large");
+}
+
+TEST(Errors, HttpErrorsKeepTheirHeaders) {
+  const http::Response response =
+      response_to(http::HttpError{416, "no", {{"Content-Range", "bytes */9"}}});
+  ASSERT_NE(response.find("Content-Range"), nullptr);
+  EXPECT_EQ(*response.find("Content-Range"), "bytes */9");
 }
 
 TEST(Errors, ARefusalSaysMore) {

@@ -118,7 +118,9 @@ awaitable<http::Response> download(Service& service, Call& call) {
   co_await call.exchange.end();
   service.sessions.events().file_downloaded(session->who(call.request_id), Bytes{slice.length},
                                             since(began));
-  co_return http::Response{};  // it was streamed
+  http::Response sent;
+  sent.status = slice.status;
+  co_return sent;
 }
 
 // As `ls -l` shows it.

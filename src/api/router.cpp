@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/router.h"
 
+#include <algorithm>
+
 #include "api/errors.h"
 
 namespace tb::api {
@@ -43,17 +45,12 @@ bool sent_by_our_page(const http::Request& request) {
   return *origin == "http://" + std::string{*host} || *origin == "https://" + std::string{*host};
 }
 
-// A page of another site can make a browser post simple forms here, and nothing else: refuse those.
-bool forged_by_browser(const http::Request& request) {
-  if (request.method != "POST") return false;
-  if (!request.headers.find("Origin") && !request.headers.find("Sec-Fetch-Site")) return false;
-  if (sent_by_our_page(request)) return false;
-  const auto type = request.headers.find("Content-Type");
-  if (!type) return true;
+// What a browser sends for a page without asking the server first.
+bool is_simple_type(std::string_view type) {
   for (const std::string_view simple :
        {"text/plain", "application/x-www-form-urlencoded", "multipart/form-data"}) {
-    if (type->size() >= simple.size() &&
-        http::equal_ignoring_case(type->substr(0, simple.size()), simple)) {
+    if (type.size() >= simple.size() &&
+        http::equal_ignoring_case(type.substr(0, simple.size()), simple)) {
       return true;
     }
   }
@@ -84,29 +81,73 @@ Router::Found Router::find(const http::Request& request) const {
   const std::vector<std::string> path = split(request.path);
   Found found;
   for (const Compiled& compiled : routes_) {
-    if (!match(compiled.segments, path, found.captured)) continue;
-    found.known = true;
     const bool head = request.method == "HEAD" && compiled.route.method == "GET";
     if (compiled.route.method != request.method && !head) continue;
+    if (!match(compiled.segments, path, found.captured)) continue;
     found.route = &compiled;
     break;
   }
   return found;
 }
 
-awaitable<http::Response> Router::answer(http::Exchange& exchange, Found found) {
+// A page of another site can make a browser post simple forms here, and nothing else: refuse those.
+bool Router::forged_by_browser(const http::Request& request) const {
+  if (request.method != "POST" || cors_.allows(request)) return false;
+  if (!request.headers.find("Origin") && !request.headers.find("Sec-Fetch-Site")) return false;
+  if (sent_by_our_page(request)) return false;
+  const auto type = request.headers.find("Content-Type");
+  return !type || is_simple_type(*type);
+}
+
+// "GET, HEAD, OPTIONS"; empty when no route has this path.
+std::string Router::methods_of(const http::Request& request) const {
+  const std::vector<std::string> path = split(request.path);
+  std::vector<std::string> captured;
+  std::vector<std::string_view> methods;
+  const auto add = [&](std::string_view method) {
+    if (std::find(methods.begin(), methods.end(), method) == methods.end()) {
+      methods.push_back(method);
+    }
+  };
+  for (const Compiled& compiled : routes_) {
+    if (request.path != "*" && !match(compiled.segments, path, captured)) continue;
+    add(compiled.route.method);
+    if (compiled.route.method == "GET") add("HEAD");
+  }
+  if (methods.empty()) return {};
+  add("OPTIONS");
+  std::string list;
+  for (const std::string_view method : methods)
+    list.append(list.empty() ? "" : ", ").append(method);
+  return list;
+}
+
+// No route has this path with this method.
+http::Response Router::refuse_method(http::Exchange& exchange) const {
+  const http::Request& request = exchange.request();
+  const std::string methods = methods_of(request);
+  if (methods.empty()) throw http::HttpError{404, "Not Found"};
+  if (request.method != "OPTIONS") {
+    throw http::HttpError{405, "Method Not Allowed", {{"Allow", methods}}};
+  }
+  cors_.add_preflight(exchange, methods);
+  http::Response response;
+  response.status = 204;
+  response.headers.push_back({"Allow", methods});
+  return response;
+}
+
+awaitable<http::Response> Router::answer(http::Exchange& exchange, Found found) const {
   if (forged_by_browser(exchange.request())) {
     throw http::HttpError{415, "send application/json from a browser"};
   }
-  if (!found.route) {
-    throw http::HttpError{found.known ? 405 : 404,
-                          found.known ? "Method Not Allowed" : "Not Found"};
-  }
-  Call call{exchange, std::move(found.captured)};
+  if (!found.route) co_return refuse_method(exchange);
+  Call call{exchange, std::move(found.captured), exchange.request().id};
   co_return co_await found.route->route.respond(call);
 }
 
 awaitable<void> Router::handle(http::Exchange& exchange) const {
+  cors_.add_headers(exchange);
   Found found = find(exchange.request());
   session::CountedRequest counted{found.route ? found.route->metrics : other_};
   http::Response response;
@@ -116,7 +157,13 @@ awaitable<void> Router::handle(http::Exchange& exchange) const {
   } catch (...) {
     failure = std::current_exception();
   }
-  if (failure) response = error_response(failure);
+  if (exchange.answered()) {
+    // Too late for a status: the server cuts the connection, which the client can see.
+    if (failure) std::rethrow_exception(failure);
+    counted.status = response.status;
+    co_return;
+  }
+  if (failure) response = error_response(failure, exchange.request().id);
   const int status = response.status;
   co_await exchange.respond(std::move(response));
   counted.status = status;  // only now: it may be that nobody was there to hear it

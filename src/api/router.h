@@ -5,8 +5,10 @@
 #include <boost/asio/awaitable.hpp>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "api/cors.h"
 #include "http/exchange.h"
 #include "session/metrics.h"
 
@@ -18,8 +20,11 @@ using boost::asio::awaitable;
 struct Call {
   http::Exchange& exchange;
   std::vector<std::string> captured;
+  const std::string& request_id;  // For log lines; the answer carries it already.
 };
 
+// Answers a call by what it returns; or, for a body that is streamed, by begin(), write() and end()
+// of the call's exchange: of what it returns then only the status counts.
 using Respond = std::function<awaitable<http::Response>(Call& call)>;
 
 struct Route {
@@ -34,7 +39,10 @@ class Router {
   // Counts requests there, by the pattern of their route; what has none is "other".
   explicit Router(session::Metrics& metrics);
   void add(std::string method, std::string pattern, Respond respond);
-  // Finds the route and answers; errors become statuses here and nowhere else.
+  void set_cors(Cors cors) { cors_ = std::move(cors); }
+
+  // Finds the route and answers; errors become statuses here and nowhere else. HEAD is answered
+  // like GET, and OPTIONS with the methods of the path.
   awaitable<void> handle(http::Exchange& exchange) const;
   // "GET /status/{}", in the order in which they were added.
   std::vector<std::string> routes() const;
@@ -47,15 +55,18 @@ class Router {
   };
   struct Found {
     const Compiled* route = nullptr;
-    bool known = false;  // the path, at least by another method
     std::vector<std::string> captured = {};
   };
   Found find(const http::Request& request) const;
-  static awaitable<http::Response> answer(http::Exchange& exchange, Found found);
+  awaitable<http::Response> answer(http::Exchange& exchange, Found found) const;
+  std::string methods_of(const http::Request& request) const;
+  http::Response refuse_method(http::Exchange& exchange) const;
+  bool forged_by_browser(const http::Request& request) const;
 
   session::Metrics* metrics_ = nullptr;
   session::RouteMetrics* other_ = nullptr;
   std::vector<Compiled> routes_;
+  Cors cors_;
 };
 
 }  // namespace tb::api

@@ -28,7 +28,7 @@ Respond tell(const std::string& name) {
 http::Response ask(const Router& router, http::TestExchange& exchange) {
   TestLoop loop;
   loop.run(router.handle(exchange));
-  EXPECT_TRUE(exchange.answered);
+  EXPECT_TRUE(exchange.answered());
   return exchange.response;
 }
 
@@ -91,6 +91,33 @@ TEST(Router, AKnownPathWithAnotherMethodIs405) {
             "Method Not Allowed");
 }
 
+std::string header(const http::Response& response, const char* name) {
+  const std::string* value = response.find(name);
+  return value ? *value : "(none)";
+}
+
+TEST(Router, ARefusedMethodIsToldWhichOnesThereAre) {
+  const Router router = example();
+  EXPECT_EQ(header(ask(router, "PUT", "/health"), "Allow"), "GET, HEAD, OPTIONS");
+  EXPECT_EQ(header(ask(router, "PUT", "/things/"), "Allow"), "POST, GET, HEAD, OPTIONS");
+  EXPECT_EQ(header(ask(router, "POST", "/things/x"), "Allow"), "GET, HEAD, DELETE, OPTIONS");
+  EXPECT_EQ(header(ask(router, "PUT", "/nowhere"), "Allow"), "(none)");
+  EXPECT_EQ(ask(router, "PUT", "/nowhere").body, R"({"error":"Not Found","detail":"Not Found"})");
+}
+
+TEST(Router, OptionsAreTheMethodsOfThePath) {
+  const Router router = example();
+  const http::Response response = ask(router, "OPTIONS", "/things/x");
+  EXPECT_EQ(response.status, 204);
+  EXPECT_EQ(response.body, "");
+  EXPECT_EQ(header(response, "Allow"), "GET, HEAD, DELETE, OPTIONS");
+  EXPECT_EQ(header(ask(router, "OPTIONS", "*"), "Allow"), "GET, HEAD, POST, DELETE, OPTIONS");
+  EXPECT_EQ(ask(router, "OPTIONS", "/nowhere").status, 404);
+  Router own = example();
+  own.add("OPTIONS", "/things", tell("own"));
+  EXPECT_EQ(ask(own, "OPTIONS", "/things").body, "own:");
+}
+
 TEST(Router, HeadIsAnsweredLikeGet) {
   const Router router = example();
   EXPECT_EQ(ask(router, "HEAD", "/health").body, "health:");
@@ -111,6 +138,33 @@ TEST(Router, ErrorsOfAHandlerBecomeStatuses) {
   EXPECT_EQ(json::parse(response.body).at("error").as_string(), "no such thing");
 }
 
+TEST(Router, AHandlerMayStreamItsAnswer) {
+  Router router;
+  router.add("GET", "/stream", [](Call& call) -> awaitable<http::Response> {
+    http::Response head;
+    head.status = 206;
+    co_await call.exchange.begin(std::move(head), std::nullopt);
+    co_await call.exchange.write("by " + call.request_id);
+    co_await call.exchange.end();
+    co_return http::Response{};
+  });
+  router.add("GET", "/broken", [](Call& call) -> awaitable<http::Response> {
+    http::Response head;
+    co_await call.exchange.begin(std::move(head), 10);
+    throw Error{Code::not_found, "too late"};
+  });
+  router.set_cors({.origins = {"*"}});
+  const http::Response response = ask(router, "GET", "/stream");
+  EXPECT_EQ(response.status, 206);
+  EXPECT_EQ(response.body, "by test-request");
+  EXPECT_EQ(header(response, "Vary"), "Origin");
+
+  http::TestExchange exchange{"GET", "/broken"};
+  TestLoop loop;
+  EXPECT_THROW(loop.run(router.handle(exchange)), Error);
+  EXPECT_EQ(exchange.response.status, 200);
+}
+
 TEST(Router, ALostClientIsNotAnswered) {
   Router router;
   router.add("GET", "/x", [](Call&) -> awaitable<http::Response> {
@@ -120,7 +174,7 @@ TEST(Router, ALostClientIsNotAnswered) {
   http::TestExchange exchange{"GET", "/x"};
   TestLoop loop;
   EXPECT_THROW(loop.run(router.handle(exchange)), http::Disconnected);
-  EXPECT_FALSE(exchange.answered);
+  EXPECT_FALSE(exchange.answered());
 }
 
 int post_status(const std::string& type, const char* header, const char* value) {

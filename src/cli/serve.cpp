@@ -44,6 +44,7 @@ class Program {
               log(LogLevel::error, "request_failed", {{"where", where}});
             }),
         stop_(loop.get_executor()) {
+    router_.set_cors({config.cors_origins});
     api::add_seed_routes(router_, service_);
     api::add_file_routes(router_, service_);
     api::add_upload_routes(router_, service_);

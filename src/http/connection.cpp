@@ -90,7 +90,8 @@ Response Connection::refuse(std::exception_ptr failure) {
     std::rethrow_exception(failure);
   } catch (const HttpError& error) {
     Response response = error_response(error.status(), error.text());
-    if (error.status() == 405) {
+    response.headers = error.headers();
+    if (error.status() == 405 && !response.find("Allow")) {
       response.headers.push_back({"Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"});
     }
     return response;
@@ -110,6 +111,7 @@ void Connection::reset() {
   sent_ = Sent::nothing;
   close_after_ = continue_sent_ = out_chunked_ = out_has_body_ = false;
   out_left_.reset();
+  added_headers_.clear();
   body_window_ = 0;
   body_waited_ = {};
 }
@@ -125,6 +127,7 @@ awaitable<bool> Connection::read_head() {
     if (!buffer_.empty()) {
       if (const std::size_t used = parser_.parse_head(buffer_.view())) {
         buffer_.consume(used);
+        parser_.set_id(server_.ids.choose(request().headers));
         broken_ = first_ = false;
         co_return true;
       }

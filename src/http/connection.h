@@ -14,6 +14,7 @@
 #include "http/exchange.h"
 #include "http/parser.h"
 #include "http/read_buffer.h"
+#include "http/request_id.h"
 #include "http/server.h"
 
 namespace tb::http {
@@ -25,6 +26,7 @@ struct ServerState {
   ServerLimits limits;
   Handler handler;
   OnFailure on_failure;
+  RequestIds ids;
   std::string date;       // For the Date header; renewed by the tick.
   bool draining = false;  // No further request on any connection.
   bool closing = false;   // Coroutines are being cancelled.
@@ -53,6 +55,7 @@ class Connection final : public Exchange {
   awaitable<void> begin(Response head, std::optional<std::uint64_t> length) override;
   awaitable<void> write(std::string_view bytes) override;
   awaitable<void> end() override;
+  bool answered() const override { return sent_ != Sent::nothing; }
   bool peer_closed() const override;
   void on_peer_closed(std::function<void()> callback) override;
 

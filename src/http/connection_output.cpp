@@ -76,6 +76,10 @@ void Connection::start_head(const Response& response, std::optional<std::uint64_
   const bool has_body = status_has_body(response.status);
   HeadFraming framing;
   framing.date = server_.date;
+  // A request that could not be read has got no name yet.
+  if (request().id.empty()) parser_.set_id(server_.ids.make());
+  if (!response.find("X-Request-Id")) framing.request_id = request().id;
+  framing.added = added_headers_;
   if (has_body) framing.length = length;
   framing.chunked = has_body && !length && !old;
   const bool until_close = has_body && !length && old;

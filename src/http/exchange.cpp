@@ -2,6 +2,7 @@
 #include "http/exchange.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tb::http {
 namespace {
@@ -9,6 +10,10 @@ namespace {
 constexpr std::size_t kPiece = 64 << 10;
 
 }  // namespace
+
+void Exchange::add_response_header(std::string name, std::string value) {
+  added_headers_.push_back({std::move(name), std::move(value)});
+}
 
 awaitable<std::string> Exchange::read_body(Bytes limit) {
   const std::optional<std::uint64_t> length = body_length();

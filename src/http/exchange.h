@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/units.h"
 #include "http/message.h"
@@ -62,6 +63,12 @@ class Exchange {
   virtual awaitable<void> write(std::string_view bytes) = 0;
   virtual awaitable<void> end() = 0;
 
+  // True once respond() or begin() was called.
+  virtual bool answered() const = 0;
+
+  // Goes out with the response of this exchange, whoever writes that.
+  void add_response_header(std::string name, std::string value);
+
   // True once the peer has closed its side or the connection broke. A client may rightly close
   // its sending side and still wait for the answer, so this is a hint for work worth dropping.
   virtual bool peer_closed() const = 0;
@@ -69,6 +76,9 @@ class Exchange {
   // Calls `callback` once, from the server's tick (about a second late), when peer_closed() has
   // become true; never after the handler returned. Replaces an earlier callback; empty removes it.
   virtual void on_peer_closed(std::function<void()> callback) = 0;
+
+ protected:
+  std::vector<Header> added_headers_;
 };
 
 }  // namespace tb::http

@@ -6,6 +6,7 @@
 
 #include <future>
 #include <memory>
+#include <vector>
 
 #include "http/test_server.h"
 
@@ -139,6 +140,16 @@ TEST(HttpConnections, AreLimitedInAllAndPerAddress) {
       got = statuses(again.read_until("GET /a "));
     }
     EXPECT_EQ(got, "200");
+  }
+}
+
+TEST(HttpConnections, OfOneAddressAreNotLimitedUnlessAsked) {
+  TestServer server{echo, far_limits()};
+  std::vector<std::unique_ptr<Wire>> wires;
+  for (int i = 0; i < 200; ++i) wires.push_back(std::make_unique<Wire>(server.port()));
+  for (const auto& wire : wires) {
+    wire->send(kGet);
+    ASSERT_EQ(statuses(wire->read_until("GET /a ")), "200");
   }
 }
 

@@ -63,6 +63,9 @@ struct Request {
   int version = 11;              // 10 or 11.
   Headers headers;
   std::string peer;  // The address of the other end, without port; "unix" for a unix socket.
+  // Names this request in logs and in the answer's X-Request-Id: 1 to 64 of [A-Za-z0-9._-]. The
+  // client's own X-Request-Id if it is such a name.
+  std::string id;
 
   // The first parameter of this name, or null.
   const std::string* find_query(std::string_view name) const;
@@ -82,18 +85,21 @@ struct Response {
   const std::string* find(std::string_view name) const;
 };
 
-// Ends a request with this status and the body {"error": text, "detail": text}. What `text` says
-// is shown to the client.
+// Ends a request with this status, these headers and the body {"error": text, "detail": text}.
+// What `text` says is shown to the client.
 class HttpError : public std::exception {
  public:
-  HttpError(int status, std::string text) : status_(status), text_(std::move(text)) {}
+  HttpError(int status, std::string text, std::vector<Header> headers = {})
+      : status_(status), text_(std::move(text)), headers_(std::move(headers)) {}
   int status() const { return status_; }
   const std::string& text() const { return text_; }
+  const std::vector<Header>& headers() const { return headers_; }
   const char* what() const noexcept override { return text_.c_str(); }
 
  private:
   int status_;
   std::string text_;
+  std::vector<Header> headers_;
 };
 
 // The usual phrase; "Unknown" for a status without one.

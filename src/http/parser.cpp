@@ -137,6 +137,7 @@ void RequestParser::reset() {
   request_.query.clear();
   request_.version = 11;
   request_.headers.clear();
+  request_.id.clear();
   chunks_ = {};
   skipped_ = 0;
   length_ = left_ = 0;

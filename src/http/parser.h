@@ -30,6 +30,7 @@ class RequestParser {
   // What follows is valid once parse_head() has succeeded.
   const Request& request() const { return request_; }
   void set_peer(std::string peer) { request_.peer = std::move(peer); }
+  void set_id(std::string id) { request_.id = std::move(id); }
   bool keep_alive() const { return keep_alive_; }
   bool expects_continue() const { return expects_continue_; }
   // Empty when chunked.

@@ -49,6 +49,8 @@ void append_framing(std::string& out, const HeadFraming& framing) {
   if (framing.close) out += "Connection: close\r\n";
   if (framing.keep_alive) out += "Connection: keep-alive\r\n";
   if (!framing.date.empty()) append_field(out, "Date", framing.date);
+  if (!framing.request_id.empty()) append_field(out, "X-Request-Id", framing.request_id);
+  for (const Header& header : framing.added) append_field(out, header.name, header.value);
 }
 
 bool is_connection(const Header& header) { return equal_ignoring_case(header.name, "connection"); }
@@ -71,6 +73,7 @@ void append_head(std::string& out, const Response& response, const HeadFraming& 
     throw Error{Code::internal, "a content type that may not be sent"};
   }
   for (const Header& header : response.headers) check_field(header.name, header.value);
+  for (const Header& header : framing.added) check_field(header.name, header.value);
 
   append_status_line(out, response);
   if (!response.content_type.empty()) append_field(out, "Content-Type", response.content_type);

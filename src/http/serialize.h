@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <ctime>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -19,6 +20,8 @@ struct HeadFraming {
   bool close = false;
   bool keep_alive = false;  // Said only to HTTP/1.0, where closing is the custom.
   std::string_view date;
+  std::string_view request_id;
+  std::span<const Header> added;  // Headers beside those of the response.
 };
 
 // 1xx, 204 and 304 end with their head.

@@ -121,8 +121,9 @@ class Server::Impl {
 
   void admit(int fd, const PeerAddress& peer) {
     std::size_t& of_this_address = per_address_[peer.key()];
+    const std::size_t most = state_.limits.connections_per_address;
     if (connections_.size() >= state_.limits.connections ||
-        (!peer.key().empty() && of_this_address >= state_.limits.connections_per_address)) {
+        (most != 0 && !peer.key().empty() && of_this_address >= most)) {
       if (of_this_address == 0) per_address_.erase(peer.key());
       return turn_away(fd);
     }

@@ -21,6 +21,7 @@ class TestExchange : public Exchange {
     request_.method = std::move(method);
     request_.target = std::move(target);
     request_.headers.add("Host", "x");
+    request_.id = "test-request";
     parse_target(request_);
   }
 
@@ -30,7 +31,6 @@ class TestExchange : public Exchange {
   // The body comes in pieces of this size, and its length is not known before.
   void chunk(std::size_t piece) { piece_ = piece; }
 
-  bool answered = false;
   Response response;
 
   const Request& request() const override { return request_; }
@@ -45,9 +45,10 @@ class TestExchange : public Exchange {
     co_return size;
   }
   awaitable<void> respond(Response whole) override {
-    TB_ASSERT(!answered);
-    answered = true;
+    TB_ASSERT(!answered_);
+    answered_ = true;
     response = std::move(whole);
+    for (Header& header : added_headers_) response.headers.push_back(std::move(header));
     co_return;
   }
   awaitable<void> begin(Response head, std::optional<std::uint64_t>) override {
@@ -58,6 +59,7 @@ class TestExchange : public Exchange {
     co_return;
   }
   awaitable<void> end() override { co_return; }
+  bool answered() const override { return answered_; }
   bool peer_closed() const override { return false; }
   void on_peer_closed(std::function<void()>) override {}
 
@@ -66,6 +68,7 @@ class TestExchange : public Exchange {
   std::string body_;
   std::size_t read_ = 0;
   std::size_t piece_ = 0;
+  bool answered_ = false;
 };
 
 }  // namespace tb::http
