@@ -4,13 +4,14 @@
 # there.
 set -eu
 
-BUILD_PACKAGES="g++ cmake ninja-build ccache libseccomp-dev libcli11-dev libgtest-dev"
+BUILD_PACKAGES="g++ cmake ninja-build ccache libseccomp-dev libyaml-cpp-dev libcli11-dev
+  libgtest-dev"
 # What the default policy names, and what a pool with quotas needs.
 RUN_PACKAGES="bash coreutils jq gawk bc file python3 python-is-python3 diffutils findutils grep sed
   tar procps btrfs-progs"
 TEST_PACKAGES="python3-pytest python3-requests clang-format-19 clang-tidy-19 clang-19
   libclang-rt-19-dev mold strace util-linux iproute2 qemu-system-x86 cpio mmdebstrap kmod
-  squashfs-tools e2fsprogs zstd busybox-static"
+  squashfs-tools e2fsprogs zstd busybox-static shfmt"
 
 installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q '^install ok installed'; }
 
