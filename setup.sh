@@ -4,7 +4,7 @@
 # there.
 set -eu
 
-BUILD_PACKAGES="g++ cmake ninja-build ccache libseccomp-dev libsqlite3-dev libcli11-dev
+BUILD_PACKAGES="g++ cmake ninja-build ccache libseccomp-dev libsqlite3-dev libyaml-cpp-dev libcli11-dev
   libgtest-dev"
 # What the default policy names, and what a pool with quotas needs.
 RUN_PACKAGES="bash coreutils jq gawk bc file python3 python-is-python3 diffutils findutils grep sed
@@ -12,7 +12,7 @@ RUN_PACKAGES="bash coreutils jq gawk bc file python3 python-is-python3 diffutils
 TEST_PACKAGES="python3-pytest python3-requests python3-prometheus-client python3-jsonschema nodejs
   clang-format-19 clang-tidy-19 clang-19 libclang-rt-19-dev mold strace util-linux
   iproute2 qemu-system-x86 cpio mmdebstrap kmod squashfs-tools e2fsprogs zstd
-  busybox-static"
+  busybox-static shfmt"
 
 installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q '^install ok installed'; }
 

@@ -36,7 +36,7 @@ def build(preset, *targets):
 
 
 def build_release():
-    result = build("release", "threadbox", "unit_tests")
+    result = build("release", "threadbox", "unit_tests", "policy_check")
     link = ROOT / "build" / "threadbox"
     if not link.is_symlink():
         link.symlink_to("release/threadbox")
@@ -110,6 +110,7 @@ STAGES = [
     ("tidy-tests", lambda: pytest("tests/tidy")),
     ("build", build_release),
     ("unit", lambda: gtest("release")),
+    ("policy", lambda: pytest("tests/policy")),
     ("e2e", lambda: pytest("tests/e2e")),
     ("security", lambda: pytest("tests/security")),
     ("faults", lambda: pytest("tests/faults")),

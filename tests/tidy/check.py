@@ -18,6 +18,7 @@ from urllib.parse import unquote
 # Who may include whom. A file of src/ itself (main.cpp, config.*) and cli/ may include all.
 ALLOWED = {
     "base": set(), "os": {"base"}, "http": {"base"}, "sandbox": {"base"},
+    "policy": {"base"},
     "jail": {"os", "base", "guest/wire.h"}, "guest": {"os", "base"},
     "native": {"sandbox", "os", "base", "guest/wire.h", "guest/files_wire.h", "jail/wire.h"},
     "docker": {"sandbox", "http", "base"}, "e2b": {"sandbox", "http", "base"},

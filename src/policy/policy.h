@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command policy: which programs the bash text of a request may name. It is read by a parser of
+// our own that fails closed: what it does not understand is refused, never let through.
+//
+// The parser is the first of two layers and gives the readable answers. The wall is the kernel's
+// (Policy::confines): what an allowed program does once it runs is not decided here.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tb::policy {
+
+struct Rules;
+
+// Where in the command: a byte offset, and the same as line and column in bytes, counted from 1.
+struct Position {
+  std::size_t offset = 0;
+  unsigned line = 1;
+  unsigned column = 1;
+};
+
+struct Refusal {
+  std::string message;
+  std::optional<std::string> pattern;  // The forbidden pattern that matched, as `\bword\b`.
+  Position at;
+};
+
+// Immutable; copies share their rules, and any thread may use one.
+class Policy {
+ public:
+  explicit Policy(std::shared_ptr<const Rules> rules);
+
+  const std::string& name() const;
+  const std::string& description() const;
+  // The kernel's layer is on: only programs() may be executed or read.
+  bool confines() const;
+  // Names to be found on the PATH of the image, sorted. Some are builtins only and have no file.
+  const std::vector<std::string>& programs() const;
+  bool allows_terminals() const;
+
+  // Nothing when `command`, as the text of `bash -c`, is fine.
+  std::optional<Refusal> check(std::string_view command) const;
+
+  // Nothing when a variable may be put into the environment of a command from outside its text.
+  // A shell runs or loads what BASH_ENV, LD_PRELOAD or an exported function say, and evaluates a
+  // value that names an array element; check() can't see any of that.
+  std::optional<Refusal> check_variable(std::string_view name, std::string_view value) const;
+
+  const Rules& rules() const { return *rules_; }
+
+ private:
+  std::shared_ptr<const Rules> rules_;
+};
+
+// Reads one policy; `where` names the text in messages. Throws Error{Code::invalid} with the line
+// and what to do.
+Policy parse_policy(std::string_view yaml, const std::string& where);
+
+class Policies {
+ public:
+  // strict, wide and open, which the binary carries.
+  static Policies builtin();
+  // Reads every *.yaml of `dir`; a policy replaces another of the same name. Throws Error when one
+  // can't be read: a server must not start with another policy than the one that was written.
+  void load_directory(const std::string& dir);
+
+  const Policy* find(std::string_view name) const;
+  std::vector<std::string> names() const;
+
+ private:
+  std::map<std::string, Policy, std::less<>> policies_;
+};
+
+}  // namespace tb::policy
