@@ -111,6 +111,7 @@ STAGES = [
     ("build", build_release),
     ("unit", lambda: gtest("release")),
     ("e2e", lambda: pytest("tests/e2e")),
+    ("compat", lambda: pytest("tests/compat")),
     ("security", lambda: pytest("tests/security")),
     ("faults", lambda: pytest("tests/faults")),
     ("asan", asan),
