@@ -22,7 +22,7 @@ KEPT = ("PORT", "POOL_SIZE", "MAX_POOL_SIZE", "CPU_QUOTA", "LOG_LEVEL")
 
 def make_server(**settings):
     made = lib.Server()
-    made.settings = {name: made.settings[name] for name in KEPT}
+    made.settings = {n: value for n, value in made.settings.items() if n in KEPT}
     made.settings.update({name: str(value) for name, value in settings.items()})
     return made
 

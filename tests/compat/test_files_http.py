@@ -54,6 +54,17 @@ def test_a_quote_in_a_name_is_one_name(url, session):
     assert download(url, session, name).content == b"x"
 
 
+def test_a_backslash_is_a_character_of_the_name(url, session):
+    """Sent by hand: some versions of the clients' library double it, newer ones don't."""
+    body = (b'--x\r\nContent-Disposition: form-data; name="session_id"\r\n\r\n%s\r\n'
+            b'--x\r\nContent-Disposition: form-data; name="file"; filename="a\\b.txt"\r\n\r\n'
+            b'content\r\n--x--\r\n' % session.encode())
+    told = ok(requests.post(url + "/upload_file", data=body,
+                            headers={"Content-Type": "multipart/form-data; boundary=x"}))
+    assert told["filename"] == "a\\b.txt" and told["size_bytes"] == 7
+    assert names(url, session) == ["a\\b.txt"]
+
+
 def test_the_filename_field_goes_before_the_parts_name(url, session):
     body = ok(upload(url, session, "part.txt", b"x", filename="field.txt"))
     assert (body["filename"], body["path"]) == ("field.txt", "/workspace/field.txt")

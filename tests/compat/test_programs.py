@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The clients' command lines, the shells and the load tests, as programs."""
+import shutil
+import subprocess
+import sys
+
 import pytest
+
+import enhanced_client
 
 CLIENTS = ["flask_client.py", "enhanced_client.py", "head_client.py"]
 
@@ -61,6 +67,14 @@ def test_without_arguments_it_says_how(program, name):
 def test_wrong_arguments_exit_1(program, name):
     assert program(name, "--mode", "neither", "ls").returncode == 1
     assert program(name, "--mode", "remote").returncode == 1
+
+
+def test_local_is_the_default_and_wants_a_server_beside_the_client(tmp_path):
+    """Alone in a directory: nothing to import."""
+    here = shutil.copy(enhanced_client.__file__, tmp_path)
+    done = subprocess.run([sys.executable, "-B", here, "ls"], text=True, capture_output=True)
+    assert done.returncode == 1
+    assert "Failed to import server for local mode" in done.stderr
 
 
 @pytest.mark.parametrize("name,arguments", [

@@ -72,6 +72,12 @@ def test_thirty_minutes_unless_told_otherwise(url):
         cleanup(url, body["session_id"])
 
 
+def test_idle_containers_of_the_pool_have_a_time_of_their_own(start_server):
+    url = start_server(SESSION_TIMEOUT_MINUTES=60, CONTAINER_IDLE_TIMEOUT_MINUTES=1)
+    body = ok(post(url, "/create_session"))
+    assert abs(moment(body["expires_at"]) - moment(body["created_at"]) - 2 * HALF_HOUR) <= 2
+
+
 def test_an_expired_session_goes_with_its_thread_and_makes_room_for_a_new_one(url):
     thread = unique()
     session = create(url, thread, timeout_minutes=0.01)  # 0.6 s

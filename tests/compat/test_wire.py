@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each client sends, byte by byte: the promise that the clients here are the originals."""
+import pathlib
 import re
 
 import pytest
@@ -127,7 +128,10 @@ def test_head_uploads_from_memory(recorder):
     client = head_client.SandboxClient("remote", recorder.url)
     client.get_or_create_session("u", "t")
     client.upload_file_from_bytes("a/b.txt", b"content")
-    check_upload(recorder, recorder.take()[1], "a/b.txt", b"content")
+    client.upload_file_from_bytes('a\r\n"b', b"")
+    _, plain, escaped = recorder.take()
+    check_upload(recorder, plain, "a/b.txt", b"content")
+    check_upload(recorder, escaped, "a%0D%0A%22b", b"")
 
 
 @pytest.mark.parametrize("found", [(500, {}), (404, {}), (200, b"no JSON")])
@@ -213,6 +217,12 @@ def test_load_tests(recorder, program):
     recorder.script["/create_session"] = [(201, {"session_id": "sess-1"})]
     old = program("load_test_old.py", "--url", recorder.url, "--workers", "1", "--requests", "1")
     assert "Successful: 0, failed: 1" in old.stdout, "the older one wants a 200"
+
+
+def test_no_client_knows_whom_it_talks_to():
+    files = list(pathlib.Path(v1_client.__file__).parent.glob("*.py"))
+    assert len(files) == 8
+    assert not [file.name for file in files if "threadbox" in file.read_text().lower()]
 
 
 def test_a_server_that_is_away(recorder):
