@@ -112,6 +112,7 @@ STAGES = [
     ("unit", lambda: gtest("release")),
     ("policy", lambda: pytest("tests/policy")),
     ("e2e", lambda: pytest("tests/e2e")),
+    ("compat", lambda: pytest("tests/compat")),
     ("security", lambda: pytest("tests/security")),
     ("faults", lambda: pytest("tests/faults")),
     ("asan", asan),
