@@ -29,9 +29,10 @@ PLACE = os.environ.get("THREADBOX_TEST_DIR", "/var/tmp")
 PATIENCE = 10 * float(os.environ.get("THREADBOX_PATIENCE", "1"))  # seconds; emulation is slower
 # Enough sandboxes for a test, few enough that a start costs nothing; commands at full speed.
 DEFAULTS = {"PORT": "0", "POOL_SIZE": "1", "MAX_POOL_SIZE": "200", "CPU_QUOTA": "100000",
-            "LOG_LEVEL": "debug"}
+            "LOG_LEVEL": "debug", "DEFAULT_POLICY": "open"}
 SETTINGS = re.compile(r"^(HOST|PORT|ALLOW_NO_AUTH|STATE_DIR|WORKER_ID|ENVIRONMENT|POOL_SIZE|"
                       r"MAX_\w+|MEMORY_LIMIT|\w+_TIMEOUT\w*|CPU_QUOTA|PIDS_LIMIT|OUTPUT_\w+|"
+                      r"MIN_\w+|\w+_POLICY|\w+_POLICIES|REGISTRY_DIR|CORS_\w+|SHUTDOWN_\w+|"
                       r"KEEPER_GRACE|LOG_\w+|THREADBOX_FAULTS)$")
 
 
