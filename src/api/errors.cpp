@@ -23,6 +23,8 @@ int status_of(Code code) {
   return 500;
 }
 
+constexpr std::size_t kMaxReason = 1000;  // clients take a few KiB at most in that line
+
 // `error` as the documents have it and `detail` as FastAPI would have sent it; the text also in
 // the reason phrase, which is all that users of old clients get to see.
 http::Response render(int status, const std::string& text, json::object body) {
@@ -30,18 +32,19 @@ http::Response render(int status, const std::string& text, json::object body) {
   body["detail"] = text;
   http::Response response = http::json_response(status, json::serialize(body));
   response.reason = std::string{http::reason_phrase(status)} + ": " + text;
+  if (response.reason.size() > kMaxReason)
+    response.reason.replace(kMaxReason, std::string::npos, "...");
   if (status == 503) response.headers.push_back({"Retry-After", "1"});
   return response;
 }
 
 json::object describe(const session::PolicyError& error) {
   const policy::Refusal& refusal = error.refusal();
-  json::object more{{"command", first_characters(error.command(), 200)},
-                    {"forbidden_pattern", nullptr},
-                    {"position",
-                     {{"offset", refusal.at.offset},
-                      {"line", refusal.at.line},
-                      {"column", refusal.at.column}}}};
+  json::object more{
+      {"command", first_characters(error.command(), 200)},
+      {"forbidden_pattern", nullptr},
+      {"position",
+       {{"offset", refusal.at.offset}, {"line", refusal.at.line}, {"column", refusal.at.column}}}};
   if (refusal.pattern) more["forbidden_pattern"] = *refusal.pattern;
   return more;
 }
