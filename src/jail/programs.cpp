@@ -223,7 +223,9 @@ std::vector<std::string> find_helpers(const os::Fd& image) {
   for (const std::string& path : find_libraries(image)) {
     std::error_code error;
     if (!fs::is_directory(root + path, error)) continue;
-    fs::recursive_directory_iterator at{root + path, error};
+    // Without root, what we may not look into the tenant, who is us, may not either.
+    fs::recursive_directory_iterator at{root + path, fs::directory_options::skip_permission_denied,
+                                        error};
     for (; !error && at != fs::recursive_directory_iterator{}; at.increment(error)) {
       if (is_helper(*at)) helpers.push_back(at->path().string().substr(root.size()));
     }

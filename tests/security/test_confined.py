@@ -115,6 +115,8 @@ ATTACKS = {
     "read by python": f"python3 -c 'open(\"{RM}\", \"rb\").read()'",
     "by a descriptor": "python3 -c 'import os; "
                        f"os.execve(os.open(\"{RM}\", os.O_PATH), [\"rm\", \"victim\"], {{}})'",
+    "read by a descriptor": "python3 -c 'import os; "
+                            f"open(\"/proc/self/fd/%d\" % os.open(\"{RM}\", os.O_PATH))'",
     "through the root of a process": "/proc/self/root/usr/bin/rm victim",
     "through a link": f"python3 -c 'import os; os.symlink(\"{RM}\", \"link\")'; ./link victim",
     "unlisted interpreter": "perl -e 'unlink q(victim)'",
