@@ -106,7 +106,9 @@ Response Connection::refuse(std::exception_ptr failure) {
 
 void Connection::tell_failure(std::exception_ptr failure) const {
   if (!server_.on_failure) return;
-  server_.on_failure(request().method + ' ' + request().target, failure);
+  std::string where = request().method + ' ' + request().target;
+  if (!request().id.empty()) where += " (request " + request().id + ')';
+  server_.on_failure(where, failure);
 }
 
 void Connection::reset() {
