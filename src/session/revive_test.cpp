@@ -204,9 +204,11 @@ TEST(Adoption, WhatHasAnUnknownLabelIsDestroyed) {
 
 TEST(Adoption, ReadySandboxesGoIntoThePool) {
   World world{settings(2, 10)};
-  world.provider.found = {{"p-1", "", true}, {"p-2", "", true}};
+  const std::string label = world.sessions.pool().ready_label();
+  world.provider.found = {{"p-1", label, true}, {"p-2", label, true}, {"p-3", "ready other", true}};
   world.loop.run(world.sessions.open());
   EXPECT_EQ(world.sessions.pool().ready(), 2u);
+  EXPECT_EQ(world.provider.destroyed, std::vector<std::string>{"p-3"});
   EXPECT_EQ(world.sessions.pool().used(), 0u);
   EXPECT_EQ(world.create("t")->id, "p-1");
 }

@@ -360,7 +360,10 @@ awaitable<bool> Sessions::remove(std::string id) {
 }
 
 void Sessions::on_gone(const std::string& id, bool files_kept) {
-  if (pool_.drop(id)) return;
+  if (pool_.drop(id)) {
+    if (files_kept) tasks_.spawn("clear", [this, id] { return provider_.destroy(id); });
+    return;
+  }
   const auto session = find(id);
   if (!session) return;
   if (session->sandbox) pool_.gone();
