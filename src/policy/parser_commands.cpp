@@ -108,7 +108,9 @@ Pipeline Parser::read_pipeline() {
     next();
     take('&');
     skip_newlines();
-    skip_prefixes();
+    if (at_reserved("!") || at_reserved("time")) {
+      fail("'" + std::string(peek_plain()) + "' stands only before a whole pipeline");
+    }
     pipeline.commands.push_back(read_command());
   }
 }
