@@ -89,7 +89,8 @@ class Grammar:
     def builtin(self):
         return self.pick(
             "read x < f", "f", "g a", "unset x", "set -- a b", "declare -A x", "declare x=1",
-            "local x", "export y=2", "trap 'ls' EXIT", "printf '%s' $x", "[ -n \"$x\" ]", "[ $x = a ]",
+            "local x", "export y=2", "trap 'ls' EXIT", "printf '%s' $x",
+            "[ -n \"$x\" ]", "[ $x = a ]",
             "[[ $x == a* ]]", "[[ x -eq 1 ]]", "test -f $x", "let x=1", "read -r y <<< 1",
             "mapfile -t z < f", "shift", ":", "true", "x+=1", "z=(1 2)", "z[1]=2", "z[x]=2",
             "eval 'ls; wc'", f"x={EVIL}; echo $((x))", f"x={EVIL}; z[x]=1", "printf -v x a",
