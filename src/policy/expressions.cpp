@@ -138,9 +138,13 @@ void Walker::evaluate(const Word& word, const Context& context) {
     if (!plain) need(word.at, "_", Fit::numeric);
   }
   const bool named = std::any_of(text.begin(), text.end(), [](char c) { return is_name_start(c); });
-  if (!word.expansions.empty() && named && !is_numeric_text(text)) {
-    // Where in the text an expansion stands is not kept: a$i is one name.
-    if (text.find_first_of("=+-*/ <>") == std::string::npos) need(word.at, "_", Fit::numeric);
+  if (!word.expansions.empty() && named) {
+    // Where in the text an expansion stands is not kept, and a$i is one name: only x=$i is clear.
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || !is_name(text.substr(0, equals)) ||
+        !is_numeric_text(text.substr(equals)) || equals > word.fixed) {
+      need(word.at, "_", Fit::numeric);
+    }
   }
   scan_arith(text, word.at, {});
 }
@@ -153,7 +157,11 @@ void Walker::need(std::size_t at, const std::string& name, Fit fit, const std::s
 void Walker::need_single(const Word& word, const Context& context) {
   if (word.is_static()) return;
   const Value value = value_of(word, context);
-  if (!value.tame && !word.glob) {
+  // A pattern that begins with a letter matches no option.
+  const bool names = word.glob && !word.brace && word.expansions.empty() && !word.value.empty() &&
+                     (is_name_byte(static_cast<unsigned char>(word.value[0])) ||
+                      word.value[0] == '.' || word.value[0] == '/');
+  if (!value.tame && !names) {
     unresolved(word.at, "Value here can't be known before it runs (" + rules_.name +
                             " policy); put it in double quotes, after '--'");
   }

@@ -11,6 +11,11 @@ bool among(std::string_view word, std::initializer_list<std::string_view> words)
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
+bool is_reserved(std::string_view word) {
+  return among(word, {"{", "if", "while", "until", "for", "select", "case", "function", "coproc",
+                      "[[", "then", "else", "elif", "fi", "do", "done", "esac", "}", "in"});
+}
+
 bool is_unary(const Word& word) {
   static constexpr std::string_view kLetters = "abcdefghknoprstuvwxzGLNOSR";
   return word.is_plain() && word.value.size() == 2 && word.value[0] == '-' &&
@@ -44,6 +49,7 @@ bool Parser::read_compound(Command& command) {
     }
     return true;
   }
+  if (!is_reserved(peek_plain())) return false;
   if (take_reserved("{")) {
     command.kind = Kind::group;
     command.bodies.push_back(read_block());

@@ -72,6 +72,7 @@ void Walker::walk(const Command& command, const Context& context) {
   if (command.kind == Kind::iterate) walk_iteration(command, context);
   if (command.kind == Kind::coprocess) {
     set_variable(command.at, command.name, {true, true, {}});
+    arrays_.insert(command.name);
     set_variable(command.at, command.name + "_PID", {true, true, {}});
   }
   for (const Word& word : command.words) walk(word, context);
@@ -133,6 +134,7 @@ void Walker::walk(const Redirect& redirect, const Context& context) {
 }
 
 void Walker::walk(const Assignment& assignment, const Context& context, bool associative) {
+  if (assignment.subscript || assignment.compound) arrays_.insert(assignment.name);
   const std::string array = associative ? std::string{} : assignment.name;
   if (assignment.subscript) walk(*assignment.subscript, context, array);
   if (!assignment.compound) {
@@ -221,6 +223,11 @@ void Walker::settle_calls() {
 
 void Walker::settle_needs() {
   if (!rules_.refuse_unresolved) return;
+  for (const Call& value : array_values_) {
+    if (!arrays_.contains(value.name)) continue;
+    unresolved(value.at, "An array's value in quotes is evaluated once more (" + rules_.name +
+                             " policy); write name=(…) without quotes");
+  }
   for (const std::string& name : integers_) needs_.push_back({0, name, Fit::numeric, {}});
   for (const Need& need : needs_) {
     const bool fits =

@@ -150,6 +150,8 @@ class Walker {
   std::set<std::string> integers_;         // declare -i
   std::set<std::string> associative_;      // declare -A, for certain
   std::set<std::string> not_associative_;  // The same name, otherwise declared or unset.
+  std::set<std::string> arrays_;
+  std::vector<Call> array_values_;  // declare x="$y": evaluated if x is an array.
   std::vector<Call> unset_;
 };
 
