@@ -39,6 +39,12 @@ bool keeps_digits(const Param& param) {
           (param.words[1].value.empty() && param.words[1].expansions.empty()));
 }
 
+// Messages of a program can hold any text: they must not get into its output.
+bool keeps_output(const Redirect& redirect) {
+  return redirect.op == "<" || redirect.op == "<<<" || redirect.op == "<<" ||
+         redirect.op == "<<-" || redirect.target.value == "/dev/null";
+}
+
 bool starts_any(const std::string& text, std::initializer_list<std::string_view> starts) {
   return std::any_of(starts.begin(), starts.end(),
                      [&](std::string_view start) { return text.starts_with(start); });
@@ -223,6 +229,7 @@ Value Walker::output_of(const Script& script, const Context& context) const {
   if (script.pipelines.size() != 1 || script.pipelines[0].commands.empty()) return {};
   const Command& command = script.pipelines[0].commands.back();
   if (command.kind != Command::Kind::simple || command.words.empty()) return {};
+  if (!std::all_of(command.redirects.begin(), command.redirects.end(), keeps_output)) return {};
   const Words words{command.words};
   if (!words[0].is_static()) return {};
   const std::string& name = words[0].value;
@@ -251,7 +258,7 @@ Value Walker::output_of(const Script& script, const Context& context) const {
   } else if (name == "grep") {
     numbers = first == "-c" && words.size() <= 4;
   } else if (name == "id") {
-    numbers = first == "-u" || first == "-g";
+    numbers = (first == "-u" || first == "-g") && words.size() == 2;
   } else if (name == "stat") {
     numbers =
         first == "-c" && words.size() == 4 && (words[2].value == "%s" || words[2].value == "%Y");

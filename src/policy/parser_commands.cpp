@@ -208,12 +208,17 @@ bool Parser::read_redirect(Command& command, const Word* fd) {
   for (const std::string_view candidate : kRedirects) {
     if (take_text(candidate)) {
       op = candidate;
+      redirect.op = candidate;
       break;
     }
   }
   skip_blanks();
   const std::size_t begin = at_;
   redirect.target = read_word();
+  // There bash takes digits for a descriptor once more, and stops.
+  if ((peek() == '<' || peek() == '>') && is_number(text_.substr(begin, at_ - begin))) {
+    fail("a file's name is missing after '" + redirect.op + "'");
+  }
   if (op == "<<" || op == "<<-") {
     const Word& end = redirect.target;
     const bool odd = text_.substr(begin, at_ - begin).find_first_of("$`") != text_.npos;

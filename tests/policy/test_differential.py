@@ -7,6 +7,7 @@ What must hold for a text that the strict policy accepts:
   * every command word that shfmt sees is one that the policy listed;
   * when bash runs it, no program starts that the policy did not list.
 """
+import itertools
 import json
 import os
 import pathlib
@@ -104,18 +105,18 @@ def test_every_word_that_shfmt_sees_is_listed(count):
 
 
 def make_stubs(folder):
-    """A PATH of programs that only write down their names."""
-    log, stubs = folder / "log", folder / "bin"
+    """Programs that only write their names into the log beside the bin/ they are called in."""
+    stubs = folder / "stubs"
     stubs.mkdir()
     strict = (ROOT / "registry" / "policies" / "strict.yaml").read_text()
     names = set(strict.replace(",", " ").replace('"', " ").split()) | set(FORBIDDEN) | {"perl"}
     for name in sorted(n for n in names if n.isalnum() and n not in REAL):
         stub = stubs / name
-        stub.write_text(f'#!/bin/dash\necho {name} >> "{log}"\necho 1\n')
+        stub.write_text(f'#!/bin/dash\necho {name} >> "${{0%/bin/*}}/log"\necho 1\n')
         stub.chmod(0o755)
     for name in REAL:
         (stubs / name).symlink_to(shutil.which(name))
-    return log, stubs
+    return stubs
 
 
 def limits():
@@ -128,19 +129,24 @@ def limits():
         os.setresuid(NOBODY, NOBODY, NOBODY)
 
 
-def run_bash(command, folder, stubs, log):
+RUNS = itertools.count()
+
+
+def run_bash(command, folder, stubs):
     """Names of the programs that `command` started, with stubs for all."""
-    work = folder / "work"
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir()
+    # Each run has a log of its own: what another one left behind may still be running.
+    run = folder / str(next(RUNS))
+    work, log = run / "work", run / "log"
+    work.mkdir(parents=True)
+    (run / "bin").symlink_to(stubs)
     (work / "f").write_text("a[$(rm v)]\n")
     (work / "rm").write_text("")
     log.write_text("")
-    for path in (folder, work, log):
+    for path in (folder, run, work, log):
         path.chmod(0o777)
     process = subprocess.Popen(["/bin/bash", "-c", command], cwd=work, stdin=subprocess.DEVNULL,
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                               env={"PATH": str(stubs), "HOME": str(work)}, preexec_fn=limits)
+                               env={"PATH": str(run / "bin"), "HOME": str(work)}, preexec_fn=limits)
     try:
         process.wait(timeout=5)
     except subprocess.TimeoutExpired:
@@ -162,7 +168,7 @@ def bench(tmp_path):
     folder.mkdir()
     for parent in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
         parent.chmod(0o755)
-    return (folder, *reversed(make_stubs(folder)))
+    return folder, make_stubs(folder)
 
 
 def test_no_program_starts_that_is_not_listed(bench, count):
