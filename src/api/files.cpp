@@ -93,6 +93,10 @@ awaitable<std::unique_ptr<sandbox::OpenFile>> open_file(sandbox::Sandbox& box,
   } catch (const sandbox::FileError& error) {
     failure = error;
   }
+  // Only regular files are there to download.
+  if (failure->problem() == sandbox::FileProblem::not_regular) {
+    failure.emplace(sandbox::FileProblem::not_found, failure->what());
+  }
   refuse_file(*failure, filename);
 }
 

@@ -8,6 +8,7 @@
 #include "base/test_loop.h"
 #include "http/test_exchange.h"
 #include "sandbox/fake_provider.h"
+#include "session/test_parts.h"
 
 namespace tb::api {
 namespace {
@@ -77,10 +78,11 @@ class Api : public testing::Test {
 
   TestLoop loop_;
   sandbox::FakeProvider provider_{loop_.executor()};
-  session::Sessions sessions_{loop_.executor(), provider_, pool_of(2)};
-  session::Metrics metrics_;
-  Service service_{sessions_, metrics_, "w1", "host"};
-  Router router_{metrics_};
+  session::TestParts parts_;
+  session::Sessions sessions_{loop_.executor(), parts_.with(provider_),
+                              session::TestParts::settings(pool_of(2))};
+  Service service_{sessions_, parts_.metrics, "w1", "host"};
+  Router router_{parts_.metrics};
 };
 
 TEST_F(Api, CreatesASessionAndFindsItAgain) {

@@ -69,8 +69,11 @@ class Upload {
       const std::string_view piece = co_await reader.read();
       if (piece.empty()) break;
       size_ = size_ + Bytes{piece.size()};
-      check_file_size();
-      if (size_ > service_.file_limits.file) continue;  // refused at its end
+      full_ = full_ || (file_ && used_.bytes + size_ > service_.file_limits.workspace);
+      if (size_ > service_.file_limits.file || full_) {
+        refuse_if_hopeless();
+        continue;  // refused at its end, when its size is known
+      }
       if (file_) {
         co_await store(piece);
       } else {
@@ -78,14 +81,16 @@ class Upload {
       }
     }
     if (size_ > service_.file_limits.file) refuse_size(size_);
+    if (full_) refuse_workspace();
   }
 
-  // At once when it is hopeless, else at the end of the file.
-  void check_file_size() const {
-    if (size_ <= service_.file_limits.file) return;
+  // Too much to read all of it only to name its size.
+  void refuse_if_hopeless() const {
     const auto length = call_.exchange.body_length();
     const Bytes whole = length ? Bytes{*length} : size_;
-    if (!length || whole > service_.file_limits.file + kReadOn) refuse_size(whole);
+    if (length && whole <= service_.file_limits.file + kReadOn) return;
+    if (size_ > service_.file_limits.file) refuse_size(whole);
+    refuse_workspace();
   }
 
   [[noreturn]] void refuse_size(Bytes size) const {
@@ -117,15 +122,12 @@ class Upload {
   }
 
   awaitable<void> store(std::string_view piece) {
-    if (used_.bytes + size_ > service_.file_limits.workspace) refuse_workspace();
-    bool full = false;
     try {
       co_await file_->write(piece);
     } catch (const sandbox::FileError& error) {
       if (error.problem() != sandbox::FileProblem::full) throw;
-      full = true;
+      full_ = true;
     }
-    if (full) refuse_workspace();
   }
 
   [[noreturn]] void refuse_workspace() const {
@@ -151,7 +153,12 @@ class Upload {
       if (got == 0) throw Error{Code::internal, "read a spooled upload"};
       size_ = size_ + Bytes{got};
       const std::string_view piece{buffer.data(), got};
-      co_await store(piece);
+      full_ = full_ || used_.bytes + whole > service_.file_limits.workspace;
+      if (!full_) co_await store(piece);
+      if (full_) {
+        size_ = whole;
+        refuse_workspace();
+      }
     }
   }
 
@@ -177,6 +184,7 @@ class Upload {
   std::unique_ptr<sandbox::NewFile> file_;
   Spool spool_;
   sandbox::Usage used_;
+  bool full_ = false;  // there is no room for it
   Bytes size_;
 };
 

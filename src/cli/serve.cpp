@@ -38,7 +38,7 @@ class Program {
         service_(service_of(config, sessions_, metrics_)),
         router_(metrics_),
         server_(
-            loop.get_executor(), {},
+            loop.get_executor(), server_limits(),
             [this](http::Exchange& exchange) { return router_.handle(exchange); },
             [](const std::string& where, std::exception_ptr) {
               log(LogLevel::error, "request_failed", {{"where", where}});
@@ -89,6 +89,12 @@ class Program {
   }
 
  private:
+  static http::ServerLimits server_limits() {
+    http::ServerLimits limits;
+    limits.connections_per_address = 1024;  // of 4096: one client can't take them all
+    return limits;
+  }
+
   static session::PoolSettings pool_settings(const Config& config) {
     session::PoolSettings settings;
     settings.size = config.pool_size;

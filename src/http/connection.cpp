@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
@@ -22,6 +23,8 @@ constexpr auto kNever = Clock::time_point::max();
 constexpr std::size_t kBodyBuffer = 64 << 10;
 // So much of a body that the handler did not want is read and thrown away to keep a connection.
 constexpr std::uint64_t kMaxSkipped = 64 << 10;
+// What must arrive during one time of lingering for another one.
+constexpr std::size_t kLingerProgress = 64 << 10;
 // Room in the read buffer beyond the largest head, so that the head limit is met first.
 constexpr std::size_t kHeadSlack = 4 << 10;
 
@@ -103,7 +106,9 @@ Response Connection::refuse(std::exception_ptr failure) {
 
 void Connection::tell_failure(std::exception_ptr failure) const {
   if (!server_.on_failure) return;
-  server_.on_failure(request().method + ' ' + request().target, failure);
+  std::string where = request().method + ' ' + request().target;
+  if (!request().id.empty()) where += " (request " + request().id + ')';
+  server_.on_failure(where, failure);
 }
 
 void Connection::reset() {
@@ -237,14 +242,22 @@ awaitable<void> Connection::skip_body() {
 }
 
 // Closing with unread input makes the kernel send a reset, which may overtake the response. So
-// say that it is over, then read on for a moment until the client has seen it and closes.
+// say that it is over, then read on for a moment until the client has seen it and closes. Clients
+// that read no answer before they have sent all, as python-requests, get some more time.
 awaitable<void> Connection::linger() {
   ::shutdown(socket_.native_handle(), SHUT_WR);
-  const auto deadline = Clock::now() + server_.limits.linger;
-  std::size_t got = 1;
-  while (got != 0 && Clock::now() < deadline) {
-    buffer_.consume(buffer_.view().size());
-    got = co_await receive(kBodyBuffer, deadline);
+  const auto last = Clock::now() + server_.limits.linger_most;
+  std::size_t progress = kLingerProgress;
+  while (progress >= kLingerProgress && Clock::now() < last) {
+    progress = 0;
+    const auto deadline = std::min(last, Clock::now() + server_.limits.linger);
+    while (Clock::now() < deadline) {
+      buffer_.consume(buffer_.view().size());
+      const std::size_t got = co_await receive(kBodyBuffer, deadline);
+      if (got == 0 && !reading_.expired) co_return;
+      progress += got;
+    }
+    if (server_.draining) co_return;
   }
 }
 

@@ -25,7 +25,8 @@ struct ServerLimits {
   Bytes body_progress{1024};       // So one byte a second is no progress.
   Milliseconds keep_alive = 75s;   // Between two requests.
   Milliseconds write_stall = 30s;  // The kernel takes no byte of a response.
-  Milliseconds linger = 2s;        // Reading on after an error, so that the client sees the answer.
+  Milliseconds linger = 2s;        // Reading on after an error, so that the client sees the answer;
+  Milliseconds linger_most = 30s;  // for an upload that is well under way, this long.
   Milliseconds tick = 1s;
 };
 

@@ -116,6 +116,38 @@ TEST(HttpDeadlines, AReaderThatStopsReadingIsCutOff) {
   EXPECT_TRUE(cut.get_future().get());
 }
 
+// Sends pieces until the server takes no more, or `time` is over: then true.
+bool flood(Wire& wire, const std::string& piece, Milliseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < end) {
+    if (!wire.send(piece)) return false;
+  }
+  return true;
+}
+
+// A client that reads nothing before it has sent all must not be cut off before it sees why.
+TEST(HttpDeadlines, ARefusedUploadIsReadOnWhileItGoesOn) {
+  const Handler refuse = [](Exchange&) -> awaitable<void> {
+    throw HttpError{413, "too large"};
+    co_return;
+  };
+  for (const bool endless : {false, true}) {
+    ServerLimits limits = far_limits();
+    limits.linger = 100ms;
+    if (endless) limits.linger_most = 250ms;
+    TestServer server{refuse, limits};
+    Wire wire{server.port()};
+    wire.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n");
+    if (endless) {
+      EXPECT_FALSE(flood(wire, std::string(64 << 10, 'a'), 5s));
+      continue;
+    }
+    EXPECT_TRUE(flood(wire, std::string(64 << 10, 'a'), 300ms));
+    EXPECT_EQ(statuses(wire.read_to_end()), "413");
+    EXPECT_FALSE(flood(wire, "a", 5s));  // A trickle is no upload.
+  }
+}
+
 TEST(HttpConnections, AreLimitedInAllAndPerAddress) {
   for (const bool per_address : {false, true}) {
     ServerLimits limits = far_limits();

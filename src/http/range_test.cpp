@@ -92,6 +92,11 @@ TEST(Range, IsForTheFileThatIfRangeNames) {
         << row.condition;
     EXPECT_EQ(describe(headers, 10), "whole");  // A file without validators is never current.
   }
+  // A weak one promises no equal bytes, even if it is the same.
+  Headers weak;
+  weak.add("Range", "bytes=0-1");
+  weak.add("If-Range", "W/\"v1\"");
+  EXPECT_EQ(describe(weak, 10, {.etag = "W/\"v1\"", .last_modified = {}}), "whole");
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ namespace tb::http {
 // connection, and anything else thrown is a 500 and a call of OnFailure.
 using Handler = std::function<awaitable<void>(Exchange&)>;
 
-// Told what a handler (`where` is its method and target) or the server itself threw.
+// Told what a handler (`where` is its method, target and request id) or the server itself threw.
 using OnFailure = std::function<void(const std::string& where, std::exception_ptr)>;
 
 // One thread runs the executor and calls everything here. Call close() and let it finish before

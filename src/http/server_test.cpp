@@ -164,12 +164,13 @@ TEST(HttpServer, AFailureIsA500WithoutDetailsAndIsTold) {
                     ServerLimits{},
                     [&](const std::string& where, std::exception_ptr) { told.set_value(where); }};
   Wire wire{server.port()};
-  wire.send(kLast);
+  wire.send("GET /last HTTP/1.0\r\nX-Request-Id: job-7\r\n\r\n");
   const std::string& text = wire.read_to_end();
   EXPECT_EQ(statuses(text), "500");
   EXPECT_TRUE(
       text.ends_with(R"({"error":"Internal server error","detail":"Internal server error"})"));
-  EXPECT_EQ(told.get_future().get(), "GET /last");
+  EXPECT_EQ(told.get_future().get(), "GET /last (request job-7)");
+  EXPECT_NE(text.find("X-Request-Id: job-7\r\n"), text.npos);
 }
 
 TEST(HttpServer, AnHttpErrorIsItsStatusAndKeepsTheConnection) {

@@ -186,11 +186,17 @@ class Programs {
   std::set<std::string> paths_;
 };
 
+// By name: these are most of the files, and reading each would keep everybody waiting.
+bool is_python(std::string_view name) {
+  return name.ends_with(".py") || name.ends_with(".pyc") || name.ends_with(".pyi");
+}
+
 // A library may have an interpreter too (libc.so.6 prints its version): its name tells it apart.
 bool is_helper(const fs::directory_entry& entry) {
   const std::string name = entry.path().filename();
   std::error_code ignored;
-  if (is_library_name(name) || entry.is_symlink(ignored) || !entry.is_regular_file(ignored)) {
+  if (is_library_name(name) || is_python(name)) return false;
+  if (entry.is_symlink(ignored) || !entry.is_regular_file(ignored)) {
     return false;
   }
   const Elf elf = read_elf(entry.path());
@@ -217,7 +223,9 @@ std::vector<std::string> find_helpers(const os::Fd& image) {
   for (const std::string& path : find_libraries(image)) {
     std::error_code error;
     if (!fs::is_directory(root + path, error)) continue;
-    fs::recursive_directory_iterator at{root + path, error};
+    // Without root, what we may not look into the tenant, who is us, may not either.
+    fs::recursive_directory_iterator at{root + path, fs::directory_options::skip_permission_denied,
+                                        error};
     for (; !error && at != fs::recursive_directory_iterator{}; at.increment(error)) {
       if (is_helper(*at)) helpers.push_back(at->path().string().substr(root.size()));
     }

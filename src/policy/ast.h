@@ -76,6 +76,7 @@ struct Assignment {
 
 struct Redirect {
   std::size_t at = 0;
+  std::string op;        // "<", ">>" …
   std::string variable;  // {variable}>file
   Word target;
   std::shared_ptr<Word> body;  // Of a here-document.

@@ -158,7 +158,7 @@ void Walker::run_test(Words words, const Context& context) {
       need_single(word, context);
       continue;
     }
-    if (i + 1 >= words.size() || word.fixed > 0) continue;
+    if (i + 1 >= words.size() || (word.fixed > 0 && word.value[0] != '-')) continue;
     const Word& after = words[i + 1];
     const bool closed = is_comparison(after) || is_connective(after) ||
                         (after.is_static() && (after.value == "]" || after.value == ")"));

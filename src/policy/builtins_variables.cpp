@@ -73,6 +73,7 @@ void Walker::run_declare(Words words, const Context& context,
     declare_word(word, array || associative, integer, context);
     const bool certain = associative && context.straight && context.function.empty();
     (certain ? associative_ : not_associative_).insert(word.value);
+    if (array || associative) arrays_.insert(word.value);
   }
   if (declared == nullptr) return;
   for (const Assignment& assignment : *declared) {
@@ -82,9 +83,9 @@ void Walker::run_declare(Words words, const Context& context,
     if (integer) integers_.insert(assignment.name);
     const Word& value = assignment.value;
     const bool text = value.is_static() && !value.value.starts_with('(');
-    if ((array || associative) && !assignment.compound && !text) {
-      unresolved(assignment.at, "An array's value in quotes is evaluated once more (" +
-                                    rules_.name + " policy); write name=(…) without quotes");
+    if (array || associative) arrays_.insert(assignment.name);
+    if (!assignment.compound && !text && (value.fixed == 0 || value.value[0] == '(')) {
+      array_values_.push_back({assignment.at, assignment.name, {}});
     }
   }
 }
@@ -122,7 +123,10 @@ void Walker::run_unset(Words words) {
 void Walker::run_read(Words words) {
   const Options options = read_options(
       words, "adinNptu", [&](char letter, const Word* value, const std::string& attached) {
-        if (letter == 'a' && value != nullptr) set_variable(option_word(value, attached), {});
+        if (letter != 'a' || value == nullptr) return;
+        const Word array = option_word(value, attached);
+        set_variable(array, {});
+        arrays_.insert(array.value);
       });
   if (options.unknown != nullptr) return need_variable_name(*options.unknown);
   facts_.assign("REPLY", {});
@@ -171,7 +175,10 @@ void Walker::run_mapfile(Words words, const Context& context) {
       });
   if (options.unknown != nullptr) return need_variable_name(*options.unknown);
   facts_.assign("MAPFILE", {});
-  for (std::size_t i = options.end; i < words.size(); ++i) set_variable(words[i], {});
+  for (std::size_t i = options.end; i < words.size(); ++i) {
+    set_variable(words[i], {});
+    arrays_.insert(words[i].value);
+  }
 }
 
 void Walker::run_getopts(Words words) {
@@ -189,7 +196,13 @@ void Walker::run_wait(Words words, const Context& context) {
 }
 
 void Walker::run_let(Words words, const Context& context) {
-  for (const Word& word : words.subspan(1)) evaluate(word, context);
+  for (const Word& word : words.subspan(1)) {
+    if (word.glob || word.brace || word.tilde) {
+      unresolved(word.at, "Files that match this would be evaluated (" + rules_.name +
+                              " policy); put the expression in quotes");
+    }
+    evaluate(word, context);
+  }
 }
 
 }  // namespace tb::policy

@@ -39,6 +39,12 @@ bool keeps_digits(const Param& param) {
           (param.words[1].value.empty() && param.words[1].expansions.empty()));
 }
 
+// Messages of a program can hold any text: they must not get into its output.
+bool keeps_output(const Redirect& redirect) {
+  return redirect.op == "<" || redirect.op == "<<<" || redirect.op == "<<" ||
+         redirect.op == "<<-" || redirect.target.value == "/dev/null";
+}
+
 bool starts_any(const std::string& text, std::initializer_list<std::string_view> starts) {
   return std::any_of(starts.begin(), starts.end(),
                      [&](std::string_view start) { return text.starts_with(start); });
@@ -138,9 +144,13 @@ void Walker::evaluate(const Word& word, const Context& context) {
     if (!plain) need(word.at, "_", Fit::numeric);
   }
   const bool named = std::any_of(text.begin(), text.end(), [](char c) { return is_name_start(c); });
-  if (!word.expansions.empty() && named && !is_numeric_text(text)) {
-    // Where in the text an expansion stands is not kept: a$i is one name.
-    if (text.find_first_of("=+-*/ <>") == std::string::npos) need(word.at, "_", Fit::numeric);
+  if (!word.expansions.empty() && named) {
+    // Where in the text an expansion stands is not kept, and a$i is one name: only x=$i is clear.
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || !is_name(text.substr(0, equals)) ||
+        !is_numeric_text(text.substr(equals)) || equals > word.fixed) {
+      need(word.at, "_", Fit::numeric);
+    }
   }
   scan_arith(text, word.at, {});
 }
@@ -153,7 +163,11 @@ void Walker::need(std::size_t at, const std::string& name, Fit fit, const std::s
 void Walker::need_single(const Word& word, const Context& context) {
   if (word.is_static()) return;
   const Value value = value_of(word, context);
-  if (!value.tame && !word.glob) {
+  // A pattern that begins with a letter matches no option.
+  const bool names = word.glob && !word.brace && word.expansions.empty() && !word.value.empty() &&
+                     (is_name_byte(static_cast<unsigned char>(word.value[0])) ||
+                      word.value[0] == '.' || word.value[0] == '/');
+  if (!value.tame && !names) {
     unresolved(word.at, "Value here can't be known before it runs (" + rules_.name +
                             " policy); put it in double quotes, after '--'");
   }
@@ -215,6 +229,7 @@ Value Walker::output_of(const Script& script, const Context& context) const {
   if (script.pipelines.size() != 1 || script.pipelines[0].commands.empty()) return {};
   const Command& command = script.pipelines[0].commands.back();
   if (command.kind != Command::Kind::simple || command.words.empty()) return {};
+  if (!std::all_of(command.redirects.begin(), command.redirects.end(), keeps_output)) return {};
   const Words words{command.words};
   if (!words[0].is_static()) return {};
   const std::string& name = words[0].value;
@@ -243,7 +258,7 @@ Value Walker::output_of(const Script& script, const Context& context) const {
   } else if (name == "grep") {
     numbers = first == "-c" && words.size() <= 4;
   } else if (name == "id") {
-    numbers = first == "-u" || first == "-g";
+    numbers = (first == "-u" || first == "-g") && words.size() == 2;
   } else if (name == "stat") {
     numbers =
         first == "-c" && words.size() == 4 && (words[2].value == "%s" || words[2].value == "%Y");

@@ -192,7 +192,6 @@ void Walker::run_find(Words words, const Context& context) {
       continue;
     }
     if (!word.is_static()) {
-      if (word.glob && word.expansions.empty()) continue;
       if (word.splits) {
         need_single(word, context);
       } else if (word.fixed == 0 && i + 1 < words.size() &&

@@ -137,6 +137,7 @@ class Parser {
   void read_test_operand(Command& command, const Word& left);
   bool at_test_end();
   void test_blanks();
+  bool at_term_end();
 
   std::string_view text_;
   Budget& budget_;

@@ -100,7 +100,7 @@ Pipeline Parser::read_pipeline() {
   skip_prefixes();
   const int c = peek();
   // `time` and `!` may stand alone.
-  if (at_ != begin && (c == kEnd || c == '\n' || c == ';' || c == ')' || c == '&')) return pipeline;
+  if (at_ != begin && (c == kEnd || c == '\n' || c == ';')) return pipeline;
   pipeline.commands.push_back(read_command());
   for (;;) {
     skip_blanks();
@@ -108,7 +108,9 @@ Pipeline Parser::read_pipeline() {
     next();
     take('&');
     skip_newlines();
-    skip_prefixes();
+    if (at_reserved("!") || at_reserved("time")) {
+      fail("'" + std::string(peek_plain()) + "' stands only before a whole pipeline");
+    }
     pipeline.commands.push_back(read_command());
   }
 }
@@ -206,14 +208,21 @@ bool Parser::read_redirect(Command& command, const Word* fd) {
   for (const std::string_view candidate : kRedirects) {
     if (take_text(candidate)) {
       op = candidate;
+      redirect.op = candidate;
       break;
     }
   }
   skip_blanks();
+  const std::size_t begin = at_;
   redirect.target = read_word();
+  // There bash takes digits for a descriptor once more, and stops.
+  if ((peek() == '<' || peek() == '>') && is_number(text_.substr(begin, at_ - begin))) {
+    fail("a file's name is missing after '" + redirect.op + "'");
+  }
   if (op == "<<" || op == "<<-") {
     const Word& end = redirect.target;
-    if (!end.expansions.empty() || end.opaque || end.value.find('\n') != std::string::npos) {
+    const bool odd = text_.substr(begin, at_ - begin).find_first_of("$`") != text_.npos;
+    if (odd || !end.expansions.empty() || end.value.find('\n') != std::string::npos) {
       fail("the end word of a here-document must be plain text");
     }
     redirect.body = std::make_shared<Word>();

@@ -11,6 +11,11 @@ bool among(std::string_view word, std::initializer_list<std::string_view> words)
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
+bool is_reserved(std::string_view word) {
+  return among(word, {"{", "if", "while", "until", "for", "select", "case", "function", "coproc",
+                      "[[", "then", "else", "elif", "fi", "do", "done", "esac", "}", "in"});
+}
+
 bool is_unary(const Word& word) {
   static constexpr std::string_view kLetters = "abcdefghknoprstuvwxzGLNOSR";
   return word.is_plain() && word.value.size() == 2 && word.value[0] == '-' &&
@@ -44,6 +49,7 @@ bool Parser::read_compound(Command& command) {
     }
     return true;
   }
+  if (!is_reserved(peek_plain())) return false;
   if (take_reserved("{")) {
     command.kind = Kind::group;
     command.bodies.push_back(read_block());
@@ -235,6 +241,12 @@ bool Parser::at_test_end() {
   return peek() == kEnd || peek() == ')' || peek() == '&' || peek() == '|' || at_reserved("]]");
 }
 
+// As above, but inside of a term, where a line must not end.
+bool Parser::at_term_end() {
+  for (int c = peek(); c == ' ' || c == '\t'; c = peek()) next();
+  return peek() == '\n' || at_test_end();
+}
+
 // Terms with && and || between them, up to `]]` or `)`.
 void Parser::read_test(Command& command, int level) {
   for (;;) {
@@ -256,13 +268,14 @@ void Parser::read_test_term(Command& command, int level) {
   }
   if (at_test_end()) fail("a word is missing in [[ ]]");
   Word left = read_word();
-  if (is_unary(left) && !at_test_end()) {
+  if (is_unary(left) && !at_term_end()) {
     Word operand = read_word();
     const bool names = left.value == "-v" || left.value == "-R";
     (names ? command.variables : command.words).push_back(std::move(operand));
     return;
   }
-  if (at_test_end()) {
+  if (at_term_end()) {
+    if (is_unary(left) && peek() == '\n') fail("a word is missing in [[ ]]");
     command.words.push_back(std::move(left));
     return;
   }
@@ -273,7 +286,7 @@ void Parser::read_test_operand(Command& command, const Word& left) {
   const int c = peek();
   if ((c == '<' || c == '>') && ahead(1) != '(') {
     next();
-    test_blanks();
+    if (at_term_end()) fail("a word is missing in [[ ]]");
     command.words.push_back(left);
     command.words.push_back(read_word());
     return;
@@ -281,7 +294,7 @@ void Parser::read_test_operand(Command& command, const Word& left) {
   const Word op = read_word();
   if (!op.is_plain() && op.value != "=~") fail("an operator is missing in [[ ]]");
   if (!is_binary(op.value)) fail("an operator is missing in [[ ]]");
-  if (at_test_end() && peek() != ')') fail("a word is missing in [[ ]]");
+  if (at_term_end() && peek() != ')') fail("a word is missing in [[ ]]");
   const bool numbers = is_number_comparison(op.value);
   const Mode mode = op.value == "=~"                                          ? Mode::regex
                     : op.value == "=" || op.value == "==" || op.value == "!=" ? Mode::pattern

@@ -98,6 +98,11 @@ void Parser::read_backtick(Word& word, bool quoted) {
     if (c == '`') break;
     if (c == '\\' && at_ + 1 < text_.size()) {
       const char escaped = text_[at_ + 1];
+      // Joined before the inner text is read, quotes and here-documents in it or not.
+      if (escaped == '\n') {
+        ++at_;
+        continue;
+      }
       if (escaped == '`' || escaped == '\\' || escaped == '$' || (quoted && escaped == '"')) {
         c = escaped;
         ++at_;

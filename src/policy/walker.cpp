@@ -72,6 +72,7 @@ void Walker::walk(const Command& command, const Context& context) {
   if (command.kind == Kind::iterate) walk_iteration(command, context);
   if (command.kind == Kind::coprocess) {
     set_variable(command.at, command.name, {true, true, {}});
+    arrays_.insert(command.name);
     set_variable(command.at, command.name + "_PID", {true, true, {}});
   }
   for (const Word& word : command.words) walk(word, context);
@@ -112,10 +113,7 @@ void Walker::walk_iteration(const Command& command, const Context& context) {
 }
 
 void Walker::walk_function(const Command& command, const Context& context) {
-  if (rules_.forbidden.contains(command.name)) {
-    refuse(command.at, "Command contains forbidden pattern: \\b" + command.name + "\\b",
-           "\\b" + command.name + "\\b");
-  }
+  refuse_forbidden(command.at, command.name);
   if (functions_.size() >= kMaxFunctions) refuse(command.at, "Too many functions in one command");
   Function& function = functions_[command.name];
   function.at = std::max(function.at, command.at);
@@ -133,6 +131,7 @@ void Walker::walk(const Redirect& redirect, const Context& context) {
 }
 
 void Walker::walk(const Assignment& assignment, const Context& context, bool associative) {
+  if (assignment.subscript || assignment.compound) arrays_.insert(assignment.name);
   const std::string array = associative ? std::string{} : assignment.name;
   if (assignment.subscript) walk(*assignment.subscript, context, array);
   if (!assignment.compound) {
@@ -221,6 +220,11 @@ void Walker::settle_calls() {
 
 void Walker::settle_needs() {
   if (!rules_.refuse_unresolved) return;
+  for (const Call& value : array_values_) {
+    if (!arrays_.contains(value.name)) continue;
+    unresolved(value.at, "An array's value in quotes is evaluated once more (" + rules_.name +
+                             " policy); write name=(…) without quotes");
+  }
   for (const std::string& name : integers_) needs_.push_back({0, name, Fit::numeric, {}});
   for (const Need& need : needs_) {
     const bool fits =

@@ -81,6 +81,7 @@ class Walker {
   // commands.cpp
   void run(Words words, const Context& context, Lookup lookup = Lookup::shell,
            const std::vector<Assignment>* declared = nullptr);
+  bool refuse_forbidden(std::size_t at, const std::string& name);
   void run_path(const Word& word, Words words, const Context& context);
   void check_name(const Word& word, const std::string& name, const Context& context, Lookup lookup);
   bool dispatch(const std::string& name, Words words, const Context& context,
@@ -150,6 +151,8 @@ class Walker {
   std::set<std::string> integers_;         // declare -i
   std::set<std::string> associative_;      // declare -A, for certain
   std::set<std::string> not_associative_;  // The same name, otherwise declared or unset.
+  std::set<std::string> arrays_;
+  std::vector<Call> array_values_;  // declare x="$y": evaluated if x is an array.
   std::vector<Call> unset_;
 };
 

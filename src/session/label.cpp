@@ -16,15 +16,15 @@ std::vector<std::string> programs_of(const policy::Policy& policy) {
   return policy.confines() ? policy.programs() : std::vector<std::string>{};
 }
 
-std::string to_label(const Session& session) {
+std::string to_label(const StoredSession& session) {
   const auto seconds = [](WallTime time) {
     return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
   };
   return json::serialize(json::object{{"session", session.id},
-                                      {"thread", session.spec.thread},
-                                      {"user", session.spec.user},
-                                      {"policy", session.spec.policy},
-                                      {"idle_ms", session.spec.idle.count()},
+                                      {"thread", session.thread},
+                                      {"user", session.user},
+                                      {"policy", session.policy},
+                                      {"idle_ms", session.idle.count()},
                                       {"created", seconds(session.created)}});
 }
 

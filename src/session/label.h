@@ -10,7 +10,7 @@
 namespace tb::session {
 
 StoredSession to_stored(const Session& session);
-std::string to_label(const Session& session);
+std::string to_label(const StoredSession& session);
 // Empty when the words are not ours. Its last activity is now.
 std::optional<StoredSession> from_label(const std::string& label);
 

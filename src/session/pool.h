@@ -44,6 +44,7 @@ class Pool {
   sandbox::SandboxSpec spec_for(std::vector<std::string> programs) const;
   // Whether a ready sandbox of an earlier server, with this label, is what we would make today.
   bool would_make(const std::string& label) const { return label == label_; }
+  const std::string& ready_label() const { return label_; }
   // One that take() gave is gone.
   void gone();
   // A ready one of an earlier server, or one in use.

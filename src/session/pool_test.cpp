@@ -47,7 +47,7 @@ TEST(Pool, IsFilledInTheBackground) {
   EXPECT_EQ(world.pool.ready(), 3u);
   EXPECT_EQ(world.provider.creations, 3u);
   for (const auto& [id, sandbox] : world.provider.sandboxes) {
-    EXPECT_EQ(sandbox->spec.label, "");
+    EXPECT_TRUE(world.pool.would_make(sandbox->spec.label));
     EXPECT_EQ(sandbox->spec.environment, "image:/x");
     EXPECT_EQ(sandbox->spec.limits.pids, 77u);
     EXPECT_EQ(sandbox->spec.idle, 0ms);

@@ -99,7 +99,7 @@ awaitable<void> Sessions::adopt(sandbox::Found found, const Known& known) {
   if (session->sandbox) pool_.count_used();
   if (session->sandbox && !from_label(found.label)) {
     // Its server died between the two.
-    provider_.assign(*session->sandbox, to_label(*session), session->spec.idle);
+    provider_.assign(*session->sandbox, to_label(to_stored(*session)), session->spec.idle);
   }
   if (find_thread(session->spec.thread)) session->spec.thread.clear();
   insert(session);

@@ -7,6 +7,7 @@
 #include "base/test_loop.h"
 #include "sandbox/fake_provider.h"
 #include "session/label.h"
+#include "session/test_parts.h"
 #include "session/sessions.h"
 
 namespace tb::session {
@@ -22,10 +23,11 @@ PoolSettings settings(std::size_t size, std::size_t capacity) {
 struct World {
   TestLoop loop;
   sandbox::FakeProvider provider{loop.executor()};
+  TestParts parts;
   Sessions sessions;
 
   explicit World(PoolSettings pool = settings(0, 100))
-      : sessions(loop.executor(), provider, std::move(pool)) {
+      : sessions(loop.executor(), parts.with(provider), TestParts::settings(std::move(pool))) {
     set_log(LogLevel::off, false);
   }
   ~World() {
@@ -47,14 +49,16 @@ struct World {
   auto execute(const std::shared_ptr<Session>& session) {
     sandbox::Command command;
     command.script = "true";
-    return loop.start(sessions.execute(session, std::move(command)));
+    return loop.start(sessions.execute(session, std::move(command), {}));
   }
 };
 
 std::string label_of(const std::string& id, const std::string& thread) {
-  Session session;
+  StoredSession session;
   session.id = id;
-  session.spec.thread = thread;
+  session.thread = thread;
+  session.policy = "open";
+  session.idle = 30min;
   session.created = WallTime{std::chrono::seconds{1000000}};
   return to_label(session);
 }
@@ -76,7 +80,7 @@ TEST(Revival, TheNextCommandBringsItBackUnderItsOldId) {
   EXPECT_EQ(world.sessions.pool().used(), 1u);
   const auto& spec = world.provider.sandboxes.at(session->id)->spec;
   EXPECT_EQ(spec.idle, session->spec.idle);
-  EXPECT_EQ(from_label(spec.label)->spec.thread, "t");
+  EXPECT_EQ(from_label(spec.label)->thread, "t");
 }
 
 TEST(Revival, TenCommandsAtOnceBringItBackOnce) {
@@ -200,9 +204,11 @@ TEST(Adoption, WhatHasAnUnknownLabelIsDestroyed) {
 
 TEST(Adoption, ReadySandboxesGoIntoThePool) {
   World world{settings(2, 10)};
-  world.provider.found = {{"p-1", "", true}, {"p-2", "", true}};
+  const std::string label = world.sessions.pool().ready_label();
+  world.provider.found = {{"p-1", label, true}, {"p-2", label, true}, {"p-3", "ready other", true}};
   world.loop.run(world.sessions.open());
   EXPECT_EQ(world.sessions.pool().ready(), 2u);
+  EXPECT_EQ(world.provider.destroyed, std::vector<std::string>{"p-3"});
   EXPECT_EQ(world.sessions.pool().used(), 0u);
   EXPECT_EQ(world.create("t")->id, "p-1");
 }
@@ -218,7 +224,8 @@ TEST(Adoption, OneFailureDoesNotStopTheOthers) {
   TestLoop loop;
   Broken provider{loop.executor()};
   set_log(LogLevel::off, false);
-  Sessions sessions{loop.executor(), provider, settings(0, 10)};
+  TestParts parts;
+  Sessions sessions{loop.executor(), parts.with(provider), TestParts::settings(settings(0, 10))};
   provider.found = {{"bad", label_of("bad", "b"), true}, {"good", label_of("good", "g"), true}};
   loop.run(sessions.open());
   EXPECT_TRUE(sessions.find_thread("g"));
@@ -230,18 +237,19 @@ TEST(Label, ComesBackWithOddCharacters) {
   for (const std::string& odd :
        {std::string{"plain"}, std::string{"a\"b\\c\n\t/"}, std::string{"\xc3\xa9\xf0\x9f\x98\x80"},
         std::string{"{}[],:"}, std::string(512, 'x'), std::string{" "}}) {
-    Session session;
+    StoredSession session;
     session.id = "id-1";
-    session.spec.thread = odd;
-    session.spec.user = odd;
-    session.spec.idle = 1234567ms;
+    session.thread = odd;
+    session.user = odd;
+    session.policy = odd;
+    session.idle = 1234567ms;
     session.created = WallTime{std::chrono::seconds{1700000000}};
     const auto back = from_label(to_label(session));
     ASSERT_TRUE(back) << odd;
     EXPECT_EQ(back->id, "id-1");
-    EXPECT_EQ(back->spec.thread, odd);
-    EXPECT_EQ(back->spec.user, odd);
-    EXPECT_EQ(back->spec.idle, 1234567ms);
+    EXPECT_EQ(back->thread, odd);
+    EXPECT_EQ(back->user, odd);
+    EXPECT_EQ(back->idle, 1234567ms);
     EXPECT_EQ(back->created, session.created);
   }
 }

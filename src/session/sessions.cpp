@@ -191,7 +191,7 @@ awaitable<std::shared_ptr<Session>> Sessions::create(SessionSpec spec) {
 // On disk before anybody hears of it; with its sandbox, too, so that either finds the other again.
 awaitable<void> Sessions::keep(std::shared_ptr<Session> session) {
   sessions_[session->id] = session;  // if its sandbox ends meanwhile, that is noticed
-  provider_.assign(*session->sandbox, to_label(*session), session->spec.idle);
+  provider_.assign(*session->sandbox, to_label(to_stored(*session)), session->spec.idle);
   std::exception_ptr failure;
   try {
     StoredSession stored = to_stored(*session);
@@ -248,7 +248,7 @@ awaitable<void> Sessions::revive(std::shared_ptr<Session> session) {
   sandbox::SandboxSpec spec = pool_.spec_for(programs_of(session->policy));
   spec.id = session->id;
   spec.idle = session->spec.idle;
-  spec.label = to_label(*session);
+  spec.label = to_label(to_stored(*session));
   pool_.reserve();
   std::shared_ptr<sandbox::Sandbox> sandbox;
   try {
@@ -324,7 +324,10 @@ awaitable<bool> Sessions::remove(std::string id) {
 }
 
 void Sessions::on_gone(const std::string& id, bool files_kept) {
-  if (pool_.drop(id)) return;
+  if (pool_.drop(id)) {
+    if (files_kept) tasks_.spawn("clear", [this, id] { return provider_.destroy(id); });
+    return;
+  }
   const auto session = find(id);
   if (!session) return;
   if (session->sandbox) pool_.gone();

@@ -8,6 +8,7 @@
 #include "base/test_loop.h"
 #include "sandbox/fake_provider.h"
 #include "session/label.h"
+#include "session/test_parts.h"
 
 namespace tb::session {
 namespace {
@@ -22,10 +23,11 @@ PoolSettings settings(std::size_t size, std::size_t capacity) {
 struct World {
   TestLoop loop;
   sandbox::FakeProvider provider{loop.executor()};
+  TestParts parts;
   Sessions sessions;
 
   explicit World(PoolSettings pool = settings(0, 100))
-      : sessions(loop.executor(), provider, std::move(pool)) {
+      : sessions(loop.executor(), parts.with(provider), TestParts::settings(std::move(pool))) {
     set_log(LogLevel::off, false);
   }
   ~World() {
@@ -46,7 +48,7 @@ struct World {
   auto execute(const std::shared_ptr<Session>& session) {
     sandbox::Command command;
     command.script = "true";
-    return loop.start(sessions.execute(session, std::move(command)));
+    return loop.start(sessions.execute(session, std::move(command), {}));
   }
 };
 
@@ -153,7 +155,7 @@ TEST(Sessions, TheSandboxIsToldItsOwnerAndItsTime) {
   const auto known = from_label(world.provider.sandboxes.at(result.session->id)->spec.label);
   ASSERT_TRUE(known);
   EXPECT_EQ(known->id, result.session->id);
-  EXPECT_EQ(known->spec.thread, "t");
+  EXPECT_EQ(known->thread, "t");
 }
 
 TEST(Sessions, GetThrowsWhereFindIsEmpty) {
@@ -203,7 +205,7 @@ TEST(Sessions, ACommandRenewsTheTime) {
   sandbox::Command command;
   command.script = "sleep";
   command.timeout = 10min;
-  const auto running = world.loop.start(world.sessions.execute(session, std::move(command)));
+  const auto running = world.loop.start(world.sessions.execute(session, std::move(command), {}));
   EXPECT_GE(world.provider.idle.at(session->id), session->spec.idle + 10min);
   world.provider.sandboxes.at(session->id)->started[0]->end({});
   world.loop.settle();

@@ -39,9 +39,9 @@ class Faulty:
         before["descriptors"] = min(before["descriptors"], max(now["descriptors"], 10))
         return now == before
 
-    def create(self, name, n, label=""):
+    def create(self, name, n, label="", programs=()):
         """True when it came up; else what failed."""
-        kind, fields, fds = self.keeper.create(name, fail_at=n, label=label)
+        kind, fields, fds = self.keeper.create(name, fail_at=n, label=label, programs=programs)
         if kind == Keeper.FAILED:
             assert not fds
             return fields[1:].decode(errors="replace")
@@ -62,17 +62,19 @@ class Faulty:
 def faulty(start_server):
     server = start_server(THREADBOX_FAULTS=1, POOL_SIZE=0)
     one = Faulty(server)
-    assert one.create("warm-up", 0) is True
-    one.destroy("warm-up")
+    for programs in ((), ("ls",)):
+        assert one.create("warm-up", 0, programs=programs) is True
+        one.destroy("warm-up")
     yield one
     one.keeper.close()
 
 
-def test_every_system_call_of_a_set_up_may_fail_and_nothing_is_left(faulty):
+@pytest.mark.parametrize("programs", [(), ("ls",)], ids=["any program", "confined"])
+def test_every_system_call_of_a_set_up_may_fail_and_nothing_is_left(faulty, programs):
     before = faulty.holds()
     steps = []
     for n in range(1, MOST):
-        outcome = faulty.create(f"fault-{n}", n)
+        outcome = faulty.create(f"fault-{n}", n, programs=programs)
         if outcome is True:
             faulty.destroy(f"fault-{n}")
             break
@@ -116,7 +118,7 @@ def test_a_failed_set_up_does_not_cost_the_files_of_a_session(faulty):
 
 
 def read_label(server, session):
-    """The last field of a record (src/jail/records.cpp)."""
+    """A field of a record (src/jail/records.cpp)."""
     data = open(f"{server.state_dir}/sandboxes/{session}", "rb").read()
     at = 4
     size = struct.unpack_from("<I", data, at)[0]

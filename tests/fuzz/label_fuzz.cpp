@@ -15,8 +15,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto session = tb::session::from_label(label);
   if (!session) return 0;
   const auto again = tb::session::from_label(tb::session::to_label(*session));
-  if (!again || again->id != session->id || again->spec.thread != session->spec.thread ||
-      again->spec.user != session->spec.user || again->spec.idle != session->spec.idle ||
+  if (!again || again->id != session->id || again->thread != session->thread ||
+      again->user != session->user || again->idle != session->idle ||
       again->created != session->created) {
     std::abort();
   }

@@ -1,10 +1,12 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A client of the keeper, past the server: docs/formats/keeper.md, src/jail/wire.h."""
 import os
 import socket
 import struct
+import sys
 
-from server import PATIENCE
+from server import PATIENCE, Server
 
 
 class Keeper:
@@ -108,3 +110,17 @@ class Box:
     def read_all(fd):
         with os.fdopen(fd, "rb") as pipe:
             return pipe.read()
+
+
+def main():
+    server = Server().start()
+    keeper = Keeper(server.state_dir)
+    box = Box(keeper, "by-hand")
+    assert box.run("id -un") == (0, "sandboxuser\n", "")
+    box.close()
+    keeper.close()
+    server.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

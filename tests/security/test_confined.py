@@ -3,10 +3,13 @@
 
 The keeper is spoken to directly, so that no check of the command's text stands before the kernel.
 """
+import ctypes
 import json
 import os
 import pathlib
+import re
 import shutil
+import struct
 import subprocess
 
 import pytest
@@ -112,6 +115,8 @@ ATTACKS = {
     "read by python": f"python3 -c 'open(\"{RM}\", \"rb\").read()'",
     "by a descriptor": "python3 -c 'import os; "
                        f"os.execve(os.open(\"{RM}\", os.O_PATH), [\"rm\", \"victim\"], {{}})'",
+    "read by a descriptor": "python3 -c 'import os; "
+                            f"open(\"/proc/self/fd/%d\" % os.open(\"{RM}\", os.O_PATH))'",
     "through the root of a process": "/proc/self/root/usr/bin/rm victim",
     "through a link": f"python3 -c 'import os; os.symlink(\"{RM}\", \"link\")'; ./link victim",
     "unlisted interpreter": "perl -e 'unlink q(victim)'",
@@ -293,6 +298,65 @@ def test_many_lists_do_not_pile_up(server):
 def test_doctor_names_it(server):
     rows = json.loads(server.command("doctor", "--json").stdout)
     assert "program lists" in json.dumps(rows)
+
+
+def make_image(image):
+    """bash, ls and rm with their libraries, and a cat that is a link to busybox."""
+    programs = ["/bin/bash", "/bin/ls", "/bin/rm", shutil.which("busybox")]
+    for program in programs:
+        libraries = subprocess.run(["ldd", program], capture_output=True, text=True).stdout
+        for path in [program, *re.findall(r"(/\S+) \(0x", libraries)]:
+            target = image / path.lstrip("/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, target)
+    (image / "bin/cat").symlink_to(programs[-1])
+    (image / "usr/share").mkdir(parents=True)
+    (image / "etc").mkdir()
+    shutil.copy("/bin/ls", image / "usr/share/ls")
+
+
+@pytest.mark.skipif(not shutil.which("busybox"), reason="no busybox")
+def test_in_an_image_the_list_means_the_image_s_programs(start_server, tmp_path):
+    make_image(tmp_path)
+    tmp_path.chmod(0o755)
+    environment = f"image:{tmp_path}"
+    server = start_server(ENVIRONMENT=environment, POOL_SIZE=0)
+    keeper = Keeper(server.state_dir)
+    box = Box(keeper, "image", programs=["ls", "cat"], environment=environment)
+    assert box.run("ls -d /")[:2] == (0, "/\n")
+    for script in ("rm x", "cat /etc/passwd", "/usr/share/ls", f"{LOADER} /usr/share/ls",
+                   f"{LOADER} /bin/rm x"):
+        code, out, err = box.run(script)
+        assert code != 0 and any(text in err for text in REFUSED), (script, code, out, err)
+    box.close()
+    keeper.close()
+
+
+def hide_landlock():
+    """A filter under which the kernel seems to have none."""
+    refuse = 0x00050000 | 95  # EOPNOTSUPP
+    steps = [(0x20, 0, 0, 0), (0x15, 0, 1, 444), (0x06, 0, 0, refuse), (0x06, 0, 0, 0x7fff0000)]
+    code = b"".join(struct.pack("=HBBI", *step) for step in steps)
+    buffer = ctypes.create_string_buffer(code)
+    program = struct.pack("@HP", len(steps), ctypes.addressof(buffer))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(38, 1, 0, 0, 0) != 0 or libc.prctl(22, 2, program, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "install the filter")
+
+
+def test_without_landlock_it_is_refused_and_not_weaker(binary):
+    server = Server(preexec=hide_landlock, POOL_SIZE=0)
+    try:
+        server.start()
+        assert server.health()["isolation"]["barriers"]["program lists"] == "missing"
+        keeper = Keeper(server.state_dir)
+        kind, fields, _ = keeper.create("no", programs=["ls"])
+        assert kind == Keeper.FAILED and b"the kernel has no Landlock" in fields
+        Box(keeper, "yes").close()
+        keeper.close()
+        server.close()
+    finally:
+        server.remove()
 
 
 def test_without_root_it_holds_too(binary):
