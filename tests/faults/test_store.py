@@ -140,7 +140,7 @@ STRANGE = {"no idle time": "idle_ms = 0", "negative": "idle_ms = -5", "huge":
 
 def test_FT32_a_strange_row_costs_its_session_at_most(start_server):
     server = start_server()
-    sessions = {name: server.create(name.replace(" ", "-"), timeout_minutes=0.2)
+    sessions = {name: server.create(name.replace(" ", "-"), timeout_minutes=0.1)
                 for name in STRANGE}
     good = server.create("good")
     server.kill9()
