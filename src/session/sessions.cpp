@@ -243,8 +243,9 @@ awaitable<void> Sessions::revive(std::shared_ptr<Session> session) {
   const auto began = Clock::now();
   // Its PID 1 is dead, but the provider has not cleared it away yet: that comes first.
   auto cleared = [&session] { return session->sandbox == nullptr; };
-  const bool gone = co_await gone_.until(cleared, kClearing);
-  if (!gone) throw Error{Code::unavailable, "the sandbox has ended, but not gone"};
+  co_await gone_.until(cleared, kClearing);
+  if (find(session->id) != session) throw expired();
+  if (std::exchange(session->sandbox, nullptr)) pool_.gone();  // told before it was known as ours
   sandbox::SandboxSpec spec = pool_.spec_for(programs_of(session->policy));
   spec.id = session->id;
   spec.idle = session->spec.idle;
@@ -254,9 +255,11 @@ awaitable<void> Sessions::revive(std::shared_ptr<Session> session) {
   try {
     co_await pool_.give_way();
     sandbox = co_await provider_.create(std::move(spec));
-  } catch (...) {
+    if (!sandbox->alive()) throw Error{Code::unavailable, "the sandbox ended again at once"};
+  } catch (const Error& error) {
     pool_.gone();
-    throw;
+    if (error.code() != Code::conflict) throw;
+    throw Error{Code::unavailable, "the sandbox has ended, but not gone"};
   }
   if (!find(session->id)) {
     // It was removed meanwhile: nothing of it may stay.
@@ -313,11 +316,14 @@ awaitable<std::shared_ptr<sandbox::Process>> Sessions::execute(std::shared_ptr<S
 awaitable<bool> Sessions::remove(std::string id) {
   const auto session = find(id);
   if (!session) co_return false;
-  const bool had_sandbox = session->sandbox != nullptr;
   erase(session);
-  if (had_sandbox) pool_.gone();
-  co_await provider_.destroy(id);
+  // Held until it is destroyed: then commands in it end with an answer.
+  const std::shared_ptr<sandbox::Sandbox> sandbox = std::exchange(session->sandbox, nullptr);
+  if (sandbox) pool_.gone();
+  gone_.notify_all();  // who waits to bring it back need not
+  // Its thread may come again at once: the row goes before that one's can be written.
   co_await drop_row(id);
+  co_await provider_.destroy(id);
   events_.session_cleaned_up(session->who(), session->age());
   record("session_cleaned_up", *session);
   co_return true;

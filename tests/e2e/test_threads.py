@@ -4,12 +4,13 @@ import concurrent.futures
 import contextlib
 import json
 import os
+import random
 import time
 import uuid
 
 import pytest
 
-from server import wait_until
+from server import argv_of, wait_until
 
 HUNDRED = 100
 
@@ -190,6 +191,60 @@ def test_the_only_place_is_for_a_session_of_any_policy(start_server):
     session = server.create("t", policy="wide")
     assert server.stdout(session, "whoami") == "sandboxuser\n"
     assert server.post("/create_session", {}).status == 503
+
+
+def test_whatever_comes_and_goes_the_counts_are_right(start_server):
+    server = start_server(POOL_SIZE=2, MAX_POOL_SIZE=8, POOL_REFILL_DELAY_SECONDS=0)
+    until = time.monotonic() + 4
+
+    def live(number):
+        choose = random.Random(number)
+        seen = set()
+        while time.monotonic() < until:
+            thread = f"t{choose.randrange(12)}"
+            reply = server.post("/create_session", {
+                "thread_id": thread, "policy": choose.choice(["open", "strict", "wide"]),
+                "timeout_minutes": choose.choice([0.005, 0.02, 5])})
+            seen.add(reply.status)
+            if reply.status not in (200, 409):
+                continue
+            session = reply.json["session_id"]
+            action = choose.randrange(5)
+            if action == 0:
+                seen.add(server.try_execute(session, "echo on").status)
+            elif action == 1:
+                seen.add(server.upload(session, "f", bytes(1000)).status)
+            elif action == 2:
+                seen.add(server.get(f"/list_files?session_id={session}").status)
+            elif action == 3:
+                server.cleanup(session)
+            else:
+                guest = server.guest_pid(session)
+                if guest:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(guest, 9)
+                seen.add(server.try_execute(session, "true").status)
+        return seen
+
+    seen = set().union(*in_parallel(16, live, range(16)))
+    assert seen <= {200, 404, 409, 503}, seen
+    wait_until(lambda: counts(server) == (server.health()["pool"]["total"],) * 2,
+               lambda: f"the counts agree: {counts(server)} {server.health()}")
+    pool = server.health()["pool"]
+    assert pool["total"] <= pool["max_capacity"]
+    for number in range(12):
+        reply = server.get(f"/get_session?thread_id=t{number}")
+        if reply.status == 200:
+            server.cleanup(reply.json["session_id"])
+    wait_until(lambda: server.health()["active_sessions"] == 0, "all are gone")
+    wait_until(lambda: server.health()["pool"]["allocated"] == 0 and counts(server) == (2, 2),
+               lambda: f"only the pool is left: {counts(server)} {server.health()}")
+
+
+def counts(server):
+    """Sandboxes with a cgroup, and with a process."""
+    pids = [pid for pid in server.sandbox_pids() if argv_of(pid) == ["threadbox-guest"]]
+    return len(guests(server)), len(pids)
 
 
 def test_L11_fifty_commands_at_once_share_the_limits_of_one_session(start_server):
