@@ -17,8 +17,6 @@ namespace {
 
 constexpr std::size_t kPiece = 256 << 10;
 constexpr const char* kName = "upload.bin";  // one name, replaced each time
-constexpr unsigned kListed = 1000;
-constexpr const char* kMakeListed = "for i in $(seq 1000); do echo $i > file-$i.txt; done";
 
 struct Transfer {
   const char* size;
@@ -54,9 +52,20 @@ awaitable<void> engine_download(sandbox::Sandbox& sandbox, std::size_t size) {
   if (at != size) throw Error{Code::internal, "a download was cut"};
 }
 
-awaitable<void> engine_list(sandbox::Sandbox& sandbox) {
-  const sandbox::Listing listing = co_await sandbox.files().list({}, 2 * kListed);
-  if (listing.files.size() != kListed) throw Error{Code::internal, "a listing was cut"};
+std::string make_files(unsigned count) {
+  return "for i in $(seq " + std::to_string(count) + "); do echo $i > file-$i.txt; done";
+}
+
+awaitable<void> engine_list(sandbox::Sandbox& sandbox, unsigned count) {
+  const sandbox::Listing listing = co_await sandbox.files().list({}, 2 * count);
+  if (listing.files.size() != count) throw Error{Code::internal, "a listing was cut"};
+}
+
+void http_list(BenchClient& client, const std::string& session, unsigned count) {
+  const std::string answer = client.get("/list_files?session_id=" + session);
+  if (answer.find("\"total_files\":" + std::to_string(count) + ",") == std::string::npos) {
+    throw Error{Code::internal, "a listing was cut: " + answer.substr(0, 300)};
+  }
 }
 
 void bare_read(const std::string& path) {
@@ -117,6 +126,33 @@ awaitable<void> transfer_rows(Bench& bench, const Places& at, const Transfer& tr
             transfer.download_remote);
 }
 
+// The files are made by a command: uploads have a limit on their number.
+awaitable<void> listing_rows(Bench& bench, const Places& at, unsigned count) {
+  const std::string dir = at.dir + "/listed";
+  const std::string script = make_files(count);
+  std::filesystem::create_directories(dir);
+  bare_run({"bash", "-c", "cd " + dir + " && " + script});
+  co_await exec(at.sandbox, script);
+  at.client.post("/execute",
+                 "{\"session_id\":\"" + at.session + "\",\"command\":\"" + script + "\"}");
+  Samples bare, engine, http;
+  for (unsigned round = 0; round < bench.options.rounds / 3 + kWarmup; ++round) {
+    const auto bare_time = timed([&] { bare_run({"ls", "-la", dir}); });
+    const auto engine_time = co_await timed_task(engine_list(at.sandbox, count));
+    const auto http_time = timed([&] { http_list(at.client, at.session, count); });
+    if (round < kWarmup) continue;
+    bare.add(bare_time);
+    engine.add(engine_time);
+    http.add(http_time);
+  }
+  const std::string files = std::to_string(count) + " files";
+  const std::string beside = "bare ls -la of " + files;
+  bench.table.add(beside, std::move(bare));
+  bench.table.add("list " + files + " through the engine", std::move(engine), beside,
+                  seed::kListLocal);
+  bench.table.add("list " + files + " over HTTP", std::move(http), beside, seed::kListRemote);
+}
+
 }  // namespace
 
 awaitable<void> file_rows(Bench& bench) {
@@ -129,38 +165,13 @@ awaitable<void> file_rows(Bench& bench) {
   co_await bench.provider.destroy(sandbox->id());
 }
 
-// The files are made by a command: uploads have a limit on their number.
 awaitable<void> list_rows(Bench& bench) {
   BenchServer server{bench.config, 1, kFullCore};
   BenchClient client{server.port()};
   const auto sandbox = co_await bench.make();
-  const std::string id = client.create_session();
-  const std::string dir = bare_dir(bench) + "/listed";
-  std::filesystem::create_directories(dir);
-  bare_run({"bash", "-c", "cd " + dir + " && " + kMakeListed});
-  co_await exec(*sandbox, kMakeListed);
-  client.post("/execute",
-              "{\"session_id\":\"" + id + "\",\"command\":\"" + std::string{kMakeListed} + "\"}");
-  Samples bare, engine, http;
-  for (unsigned round = 0; round < bench.options.rounds / 3 + kWarmup; ++round) {
-    const auto bare_time = timed([&] { bare_run({"ls", "-la", dir}); });
-    const auto engine_time = co_await timed_task(engine_list(*sandbox));
-    std::string answer;
-    const auto http_time = timed([&] { answer = client.get("/list_files?session_id=" + id); });
-    if (answer.find("\"total_files\":1000,") == std::string::npos) {
-      throw Error{Code::internal, "a listing was cut: " + answer.substr(0, 300)};
-    }
-    if (round < kWarmup) continue;
-    bare.add(bare_time);
-    engine.add(engine_time);
-    http.add(http_time);
-  }
-  const char* beside = "bare ls -la of 1,000 files";
-  bench.table.add(beside, std::move(bare));
-  bench.table.add("list 1,000 files through the engine", std::move(engine), beside,
-                  seed::kListLocal);
-  bench.table.add("list 1,000 files over HTTP", std::move(http), beside, seed::kListRemote);
-  client.cleanup(id);
+  const Places places{client, client.create_session(), *sandbox, bare_dir(bench)};
+  for (const unsigned count : {10u, 1000u}) co_await listing_rows(bench, places, count);
+  client.cleanup(places.session);
   co_await bench.provider.destroy(sandbox->id());
 }
 
