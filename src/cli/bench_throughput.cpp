@@ -105,6 +105,7 @@ class Crowd {
 
 awaitable<void> throughput_rows(Bench& bench) {
   BenchServer server{bench.config, kSessions, kFullCore};
+  BenchClient{server.port()}.wait_for_pool(kSessions);  // else it is filled while we measure
   Crowd crowd{server.port(), kSessions};
   Rate one, many, http, warmup;
   crowd.turn(warmup);
