@@ -29,6 +29,57 @@ awaitable<void> wait_for_pool(const session::Pool& pool) {
   }
 }
 
+Samples check_times(const policy::Policy& policy, unsigned rounds) {
+  constexpr unsigned kChecks = 100;  // one is too short for the clock
+  Samples samples;
+  for (unsigned round = 0; round < rounds; ++round) {
+    const auto time = timed([&] {
+      for (unsigned i = 0; i < kChecks; ++i) {
+        if (policy.check(kTypical)) throw Error{Code::internal, "the policy refuses the benchmark"};
+      }
+    });
+    samples.add(time / kChecks);
+  }
+  return samples;
+}
+
+awaitable<void> confined_exec_rows(Bench& bench, std::vector<std::string> programs) {
+  const auto open = co_await bench.make();
+  const auto confined = co_await bench.make(kFullCore, std::move(programs));
+  Samples open_times, confined_times;
+  for (unsigned round = 0; round < bench.options.rounds + kWarmup; ++round) {
+    const auto open_time = co_await timed_task(exec(*open, "true"));
+    const auto confined_time = co_await timed_task(exec(*confined, "true"));
+    if (round < kWarmup) continue;
+    open_times.add(open_time);
+    confined_times.add(confined_time);
+  }
+  const char* beside = "exec in an open sandbox";
+  bench.table.add(beside, std::move(open_times));
+  bench.table.add("exec in a strict sandbox", std::move(confined_times), beside);
+  co_await bench.provider.destroy(open->id());
+  co_await bench.provider.destroy(confined->id());
+}
+
+awaitable<void> confined_create_rows(Bench& bench, std::vector<std::string> programs) {
+  Samples open_times, confined_times;
+  for (unsigned round = 0; round < bench.options.rounds / 3 + kWarmup; ++round) {
+    const auto began = BenchClock::now();
+    const auto open = co_await bench.make();
+    const auto between = BenchClock::now();
+    const auto confined = co_await bench.make(kFullCore, programs);
+    const auto ended = BenchClock::now();
+    co_await bench.provider.destroy(open->id());
+    co_await bench.provider.destroy(confined->id());
+    if (round < kWarmup) continue;
+    open_times.add(between - began);
+    confined_times.add(ended - between);
+  }
+  const char* beside = "create, cold, open";
+  bench.table.add(beside, std::move(open_times));
+  bench.table.add("create, cold, strict", std::move(confined_times), beside);
+}
+
 }  // namespace
 
 // Bare, engine and HTTP take turns, so that noise hits all alike.
@@ -83,7 +134,7 @@ awaitable<void> create_rows(Bench& bench) {
   }
   const char* beside = "bare, beside create";
   bench.table.add(beside, std::move(bare));
-  bench.table.add("create, cold", std::move(create), beside, seed::kCreateLocal);
+  bench.table.add("create, cold", std::move(create), beside);
   bench.table.add("create to first output, cold", std::move(first_output), beside);
   bench.table.add("teardown", std::move(teardown), beside);
 }
@@ -130,40 +181,9 @@ awaitable<void> pooled_create_rows(Bench& bench) {
 awaitable<void> policy_rows(Bench& bench) {
   const policy::Policies policies = policy::Policies::builtin();
   const policy::Policy& strict = *policies.find("strict");
-  constexpr unsigned kChecks = 100;  // one is too short for the clock
-  const auto open = co_await bench.make();
-  const auto confined = co_await bench.make(kFullCore, strict.programs());
-  Samples check, exec_open, exec_confined, create_open, create_confined;
-  for (unsigned round = 0; round < bench.options.rounds / 3 + kWarmup; ++round) {
-    const auto check_time = timed([&] {
-      for (unsigned i = 0; i < kChecks; ++i) {
-        if (strict.check(kTypical)) throw Error{Code::internal, "strict refuses the benchmark"};
-      }
-    });
-    const auto open_time = co_await timed_task(exec(*open, "true"));
-    const auto confined_time = co_await timed_task(exec(*confined, "true"));
-    const auto began = BenchClock::now();
-    const auto first = co_await bench.make();
-    const auto between = BenchClock::now();
-    const auto second = co_await bench.make(kFullCore, strict.programs());
-    const auto ended = BenchClock::now();
-    co_await bench.provider.destroy(first->id());
-    co_await bench.provider.destroy(second->id());
-    if (round < kWarmup) continue;
-    check.add(check_time / kChecks);
-    exec_open.add(open_time);
-    exec_confined.add(confined_time);
-    create_open.add(between - began);
-    create_confined.add(ended - between);
-  }
-  BenchTable& table = bench.table;
-  table.add("policy check of a pipeline of six", std::move(check));
-  table.add("exec in an open sandbox", std::move(exec_open));
-  table.add("exec in a strict sandbox", std::move(exec_confined), "exec in an open sandbox");
-  table.add("create, cold, open", std::move(create_open));
-  table.add("create, cold, strict", std::move(create_confined), "create, cold, open");
-  co_await bench.provider.destroy(open->id());
-  co_await bench.provider.destroy(confined->id());
+  bench.table.add("policy check of a pipeline of six", check_times(strict, bench.options.rounds));
+  co_await confined_exec_rows(bench, strict.programs());
+  co_await confined_create_rows(bench, strict.programs());
 }
 
 }  // namespace tb::cli
