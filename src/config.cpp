@@ -205,8 +205,7 @@ const std::vector<Setting>& settings() {
       {"DEBUG", "false", "true: LOG_LEVEL=debug",
        flag([](Config& c, bool v) { c.log_level = v ? LogLevel::debug : c.log_level; })},
       {"LOG_LEVEL", "info", "debug, info, warning, error or off", apply_level},
-      {"LOG_JSON", "0", "1: log lines as JSON",
-       flag([](Config& c, bool v) { c.log_json = v; })},
+      {"LOG_JSON", "0", "1: log lines as JSON", flag([](Config& c, bool v) { c.log_json = v; })},
       {"LOG_COMMANDS", "true", "false: the text of commands stays out of the log",
        flag([](Config& c, bool v) { c.log_commands = v; })},
   };
@@ -239,8 +238,9 @@ Config read_config() {
     const std::string problem = setting.apply(config, value);
     if (!problem.empty()) complain(setting.name + "=" + value + ": " + problem);
   }
-  const bool minimum_given = std::getenv("MIN_POOL_SIZE") != nullptr;
-  if (!minimum_given) config.min_pool_size = std::min(config.min_pool_size, config.pool_size);
+  const char* minimum = std::getenv("MIN_POOL_SIZE");
+  if (!minimum || !*minimum)
+    config.min_pool_size = std::min(config.min_pool_size, config.pool_size);
   if (config.min_pool_size > config.pool_size) {
     complain("MIN_POOL_SIZE must not be larger than POOL_SIZE");
   }

@@ -167,14 +167,17 @@ os::Fd lock_state(const std::string& state_dir) {
 policy::Policies load_policies(const Config& config) {
   policy::Policies policies = policy::Policies::builtin();
   if (!config.registry_dir.empty()) policies.load_directory(config.registry_dir + "/policies");
-  std::vector<std::string> named = config.policies;
-  named.push_back(config.policy);
-  for (const std::string& name : named) {
-    if (policies.find(name)) continue;
-    std::string known;
-    for (const std::string& other : policies.names()) known += (known.empty() ? "" : ", ") + other;
-    throw Error{Code::invalid, "there is no policy \"" + name + "\": there are " + known};
-  }
+  std::string known;
+  for (const std::string& name : policies.names()) known += (known.empty() ? "" : ", ") + name;
+  std::string wrong;
+  const auto require = [&](const char* setting, const std::string& name) {
+    if (policies.find(name)) return;
+    wrong +=
+        std::string{"\n  "} + setting + ": there is no policy \"" + name + "\", there are " + known;
+  };
+  require("DEFAULT_POLICY", config.policy);
+  for (const std::string& name : config.policies) require("ALLOWED_POLICIES", name);
+  if (!wrong.empty()) throw Error{Code::invalid, "wrong settings:" + wrong};
   return policies;
 }
 
