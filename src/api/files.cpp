@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t kChunk = 256 << 10;
 constexpr std::size_t kMostListed = 100000;  // looked at
-constexpr std::size_t kPage = 10000;         // answered with, unless `limit` says otherwise
+constexpr std::size_t kPage = 10000;         // answered with at once: others wait meanwhile
 
 struct Wanted {
   std::string session;
@@ -84,6 +84,20 @@ awaitable<void> send_slice(http::Exchange& exchange, sandbox::OpenFile& file, ht
   }
 }
 
+// To clients only regular files below the workspace exist; `reason` says what else has the name.
+[[noreturn]] void refuse_download(const sandbox::FileError& error, const std::string& filename) {
+  switch (error.problem()) {
+    case sandbox::FileProblem::not_regular:
+    case sandbox::FileProblem::outside:
+    case sandbox::FileProblem::blocked:
+      throw Refusal{
+          404,
+          "File not found in workspace",
+          {{"filename", filename}, {"workspace_dir", kWorkspace}, {"reason", error.what()}}};
+    default: refuse_file(error, filename);
+  }
+}
+
 awaitable<std::unique_ptr<sandbox::OpenFile>> open_file(sandbox::Sandbox& box,
                                                         const std::string& path,
                                                         const std::string& filename) {
@@ -93,7 +107,13 @@ awaitable<std::unique_ptr<sandbox::OpenFile>> open_file(sandbox::Sandbox& box,
   } catch (const sandbox::FileError& error) {
     failure = error;
   }
-  refuse_file(*failure, filename);
+  refuse_download(*failure, filename);
+}
+
+// Ranges are for what has a body.
+http::Slice slice_of(const http::Request& request, Bytes size, const std::string& etag) {
+  if (request.method != "HEAD") return http::select_range(request.headers, size.count, {etag, {}});
+  return {.status = 200, .first = 0, .length = size.count, .content_range = {}};
 }
 
 awaitable<http::Response> download(Service& service, Call& call) {
@@ -108,8 +128,7 @@ awaitable<http::Response> download(Service& service, Call& call) {
     throw Refusal{413, "File is larger than a workspace may be", {{"filename", wanted.filename}}};
   }
   const std::string etag = etag_of(file->info());
-  const http::Slice slice =
-      http::select_range(call.exchange.request().headers, size.count, {etag, {}});
+  const http::Slice slice = slice_of(call.exchange.request(), size, etag);
   http::Response head = head_of(wanted.filename, etag, slice);
   co_await call.exchange.begin(std::move(head), slice.length);
   if (call.exchange.request().method != "HEAD") {
@@ -147,8 +166,8 @@ std::size_t query_number(const http::Request& request, const char* name, std::si
   std::size_t value = 0;
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
   if (error != std::errc{} || end != text->data() + text->size() || value > most) {
-    throw http::HttpError{400, std::string{"\""} + name + "\" must be a whole number up to " +
-                                   std::to_string(most)};
+    throw http::HttpError{
+        400, std::string{"\""} + name + "\" must be a whole number up to " + std::to_string(most)};
   }
   return value;
 }
@@ -177,7 +196,7 @@ awaitable<http::Response> list_files(Service& service, Call& call) {
   if (!id || id->empty()) throw http::HttpError{400, "session_id required"};
   const std::string* asked = request.find_query("path");
   const std::string path = asked && !asked->empty() ? workspace_path(*asked) : std::string{};
-  const std::size_t limit = query_number(request, "limit", kPage, kMostListed);
+  const std::size_t limit = query_number(request, "limit", kPage, kPage);
   const std::size_t offset = query_number(request, "offset", 0, kMostListed);
   const auto session = session_of(service, *id);
   const session::Use use = co_await service.sessions.look(session);
@@ -193,12 +212,10 @@ awaitable<http::Response> list_files(Service& service, Call& call) {
     total += listing.files[i].size.count;
   }
   const std::size_t count = files.size();
-  json::object answer{{"session_id", session->id},
-                      {"workspace_dir", kWorkspace},
-                      {"files", std::move(files)},
-                      {"total_files", count},
-                      {"total_size_bytes", total},
-                      {"truncated", end < listing.files.size() || !listing.complete}};
+  json::object answer{
+      {"session_id", session->id}, {"workspace_dir", kWorkspace},
+      {"files", std::move(files)}, {"total_files", count},
+      {"total_size_bytes", total}, {"truncated", end < listing.files.size() || !listing.complete}};
   service.sessions.events().files_listed();
   co_return http::json_response(200, json::serialize(answer));
 }
