@@ -46,14 +46,6 @@ awaitable<Wanted> read_wanted(Call& call) {
   co_return wanted;
 }
 
-std::string etag_of(const sandbox::FileInfo& info) {
-  char text[64];
-  const auto changed = info.modified.time_since_epoch().count();
-  std::snprintf(text, sizeof text, "\"%llx-%llx\"", static_cast<unsigned long long>(changed),
-                static_cast<unsigned long long>(info.size.count));
-  return text;
-}
-
 http::Response head_of(const std::string& filename, const std::string& etag,
                        const http::Slice& slice) {
   http::Response head;
@@ -127,16 +119,17 @@ awaitable<http::Response> download(Service& service, Call& call) {
   if (size > service.file_limits.workspace) {
     throw Refusal{413, "File is larger than a workspace may be", {{"filename", wanted.filename}}};
   }
-  const std::string etag = etag_of(file->info());
+  const std::string etag = '"' + file->info().version + '"';
   const http::Slice slice = slice_of(call.exchange.request(), size, etag);
   http::Response head = head_of(wanted.filename, etag, slice);
   co_await call.exchange.begin(std::move(head), slice.length);
-  if (call.exchange.request().method != "HEAD") {
-    co_await send_slice(call.exchange, *file, slice);
-  }
+  const bool sends = call.exchange.request().method != "HEAD";
+  if (sends) co_await send_slice(call.exchange, *file, slice);
   co_await call.exchange.end();
-  service.sessions.events().file_downloaded(session->who(call.request_id), Bytes{slice.length},
-                                            since(began));
+  if (sends) {
+    service.sessions.events().file_downloaded(session->who(call.request_id), Bytes{slice.length},
+                                              since(began));
+  }
   http::Response sent;
   sent.status = slice.status;
   co_return sent;

@@ -64,13 +64,25 @@ FileInfo to_info(const wire::Entry& entry) {
 }
 
 // The helper runs our code, but what it passes is looked at before it is believed.
-void check_regular(const os::Fd& fd) {
+struct stat check_regular(const os::Fd& fd) {
   // A descriptor that we have no room for gets lost on the way.
   if (!fd) throw Error{Code::exhausted, "The server has too many files open"};
   struct stat info{};
   if (::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     throw FileError{FileProblem::not_regular, "Not a regular file"};
   }
+  return info;
+}
+
+// The tenant can set the time of the last modification, but not the one of the last change; and a
+// file that takes the place of another one has another number.
+std::string version_of(const struct stat& info) {
+  char text[80];
+  std::snprintf(text, sizeof text, "%llx-%llx.%lx-%llx",
+                static_cast<unsigned long long>(info.st_ino),
+                static_cast<unsigned long long>(info.st_ctim.tv_sec), info.st_ctim.tv_nsec,
+                static_cast<unsigned long long>(info.st_size));
+  return text;
 }
 
 }  // namespace
@@ -204,8 +216,10 @@ awaitable<std::unique_ptr<sandbox::OpenFile>> NativeFiles::open(std::string path
   request.type = wire::Message::open;
   request.path = std::move(path);
   Reply reply = co_await link->ask(std::move(request));
-  check_regular(reply.fd);
+  const struct stat found = check_regular(reply.fd);
   FileInfo info = reply.answer.entries.empty() ? FileInfo{} : to_info(reply.answer.entries.front());
+  info.size = Bytes{static_cast<std::uint64_t>(found.st_size)};
+  info.version = version_of(found);
   co_return std::make_unique<Reading>(disk_, std::move(info), std::move(reply.fd));
 }
 

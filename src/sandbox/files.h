@@ -26,6 +26,7 @@ struct FileInfo {
   unsigned mode = 0;  // as st_mode
   Bytes size;
   std::chrono::system_clock::time_point modified;
+  std::string version;  // of a file that was opened: another one when its bytes may be others
 };
 
 // Why a file can't be had, beyond what Error's codes say.

@@ -170,6 +170,18 @@ def test_a_resumed_download_starts_over_when_the_file_has_changed(server, sessio
     assert (reply.status, reply.body) == (200, b"abcdefghijkl")
 
 
+def test_no_two_files_have_one_ETag(server, session):
+    """Not even of one size, and of one time, which the tenant can set."""
+    tags = set()
+    for content in (b"1", b"2", b"3"):
+        uploaded(server, session, "f", content)
+        server.stdout(session, "touch -d @1700000000 f")
+        tags.add(download(server, session, "f").headers["ETag"])
+    assert len(tags) == 3
+    server.stdout(session, "printf 4 > f; touch -d @1700000000 f")
+    assert download(server, session, "f").headers["ETag"] not in tags
+
+
 def test_a_reader_sees_the_old_file_or_the_new_one(server, session):
     """While uploads replace it all the time: inside and outside, no mixture, no gap."""
     contents = [bytes([65 + i]) * (200_000 + i) for i in range(4)]
