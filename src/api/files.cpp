@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t kChunk = 256 << 10;
 constexpr std::size_t kMostListed = 100000;  // looked at
-constexpr std::size_t kPage = 10000;         // answered with, unless `limit` says otherwise
+constexpr std::size_t kPage = 10000;         // answered with at once: others wait meanwhile
 
 struct Wanted {
   std::string session;
@@ -44,14 +44,6 @@ awaitable<Wanted> read_wanted(Call& call) {
     throw http::HttpError{400, "session_id and filename required"};
   }
   co_return wanted;
-}
-
-std::string etag_of(const sandbox::FileInfo& info) {
-  char text[64];
-  const auto changed = info.modified.time_since_epoch().count();
-  std::snprintf(text, sizeof text, "\"%llx-%llx\"", static_cast<unsigned long long>(changed),
-                static_cast<unsigned long long>(info.size.count));
-  return text;
 }
 
 http::Response head_of(const std::string& filename, const std::string& etag,
@@ -84,6 +76,20 @@ awaitable<void> send_slice(http::Exchange& exchange, sandbox::OpenFile& file, ht
   }
 }
 
+// To clients only regular files below the workspace exist; `reason` says what else has the name.
+[[noreturn]] void refuse_download(const sandbox::FileError& error, const std::string& filename) {
+  switch (error.problem()) {
+    case sandbox::FileProblem::not_regular:
+    case sandbox::FileProblem::outside:
+    case sandbox::FileProblem::blocked:
+      throw Refusal{
+          404,
+          "File not found in workspace",
+          {{"filename", filename}, {"workspace_dir", kWorkspace}, {"reason", error.what()}}};
+    default: refuse_file(error, filename);
+  }
+}
+
 awaitable<std::unique_ptr<sandbox::OpenFile>> open_file(sandbox::Sandbox& box,
                                                         const std::string& path,
                                                         const std::string& filename) {
@@ -93,11 +99,13 @@ awaitable<std::unique_ptr<sandbox::OpenFile>> open_file(sandbox::Sandbox& box,
   } catch (const sandbox::FileError& error) {
     failure = error;
   }
-  // Only regular files are there to download.
-  if (failure->problem() == sandbox::FileProblem::not_regular) {
-    failure.emplace(sandbox::FileProblem::not_found, failure->what());
-  }
-  refuse_file(*failure, filename);
+  refuse_download(*failure, filename);
+}
+
+// Ranges are for what has a body.
+http::Slice slice_of(const http::Request& request, Bytes size, const std::string& etag) {
+  if (request.method != "HEAD") return http::select_range(request.headers, size.count, {etag, {}});
+  return {.status = 200, .first = 0, .length = size.count, .content_range = {}};
 }
 
 awaitable<http::Response> download(Service& service, Call& call) {
@@ -111,17 +119,17 @@ awaitable<http::Response> download(Service& service, Call& call) {
   if (size > service.file_limits.workspace) {
     throw Refusal{413, "File is larger than a workspace may be", {{"filename", wanted.filename}}};
   }
-  const std::string etag = etag_of(file->info());
-  const http::Slice slice =
-      http::select_range(call.exchange.request().headers, size.count, {etag, {}});
+  const std::string etag = '"' + file->info().version + '"';
+  const http::Slice slice = slice_of(call.exchange.request(), size, etag);
   http::Response head = head_of(wanted.filename, etag, slice);
   co_await call.exchange.begin(std::move(head), slice.length);
-  if (call.exchange.request().method != "HEAD") {
-    co_await send_slice(call.exchange, *file, slice);
-  }
+  const bool sends = call.exchange.request().method != "HEAD";
+  if (sends) co_await send_slice(call.exchange, *file, slice);
   co_await call.exchange.end();
-  service.sessions.events().file_downloaded(session->who(call.request_id), Bytes{slice.length},
-                                            since(began));
+  if (sends) {
+    service.sessions.events().file_downloaded(session->who(call.request_id), Bytes{slice.length},
+                                              since(began));
+  }
   http::Response sent;
   sent.status = slice.status;
   co_return sent;
@@ -151,8 +159,8 @@ std::size_t query_number(const http::Request& request, const char* name, std::si
   std::size_t value = 0;
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
   if (error != std::errc{} || end != text->data() + text->size() || value > most) {
-    throw http::HttpError{400, std::string{"\""} + name + "\" must be a whole number up to " +
-                                   std::to_string(most)};
+    throw http::HttpError{
+        400, std::string{"\""} + name + "\" must be a whole number up to " + std::to_string(most)};
   }
   return value;
 }
@@ -197,7 +205,7 @@ awaitable<http::Response> list_files(Service& service, Call& call) {
   if (!id || id->empty()) throw http::HttpError{400, "session_id required"};
   const std::string* asked = request.find_query("path");
   const std::string path = asked && !asked->empty() ? workspace_path(*asked) : std::string{};
-  const std::size_t limit = query_number(request, "limit", kPage, kMostListed);
+  const std::size_t limit = query_number(request, "limit", kPage, kPage);
   const std::size_t offset = query_number(request, "offset", 0, kMostListed);
   const auto session = session_of(service, *id);
   const session::Use use = co_await service.sessions.look(session);
