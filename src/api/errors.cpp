@@ -46,12 +46,11 @@ http::Response render(int status, const std::string& text, json::object body) {
 
 json::object describe(const session::PolicyError& error) {
   const policy::Refusal& refusal = error.refusal();
-  json::object more{{"command", first_characters(error.command(), 200)},
-                    {"forbidden_pattern", nullptr},
-                    {"position",
-                     {{"offset", refusal.at.offset},
-                      {"line", refusal.at.line},
-                      {"column", refusal.at.column}}}};
+  json::object more{
+      {"command", first_characters(error.command(), 200)},
+      {"forbidden_pattern", nullptr},
+      {"position",
+       {{"offset", refusal.at.offset}, {"line", refusal.at.line}, {"column", refusal.at.column}}}};
   if (refusal.pattern) more["forbidden_pattern"] = *refusal.pattern;
   return more;
 }

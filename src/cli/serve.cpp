@@ -20,6 +20,8 @@
 namespace tb::cli {
 namespace {
 
+constexpr std::uint64_t kSpooled = 8;  // of the largest uploads may wait for their session's name
+
 const char* state_name(std::uint8_t state) {
   constexpr const char* kNames[] = {"present", "degraded", "missing"};
   return kNames[std::min<std::uint8_t>(state, 2)];
@@ -114,7 +116,8 @@ class Program {
     service.session_timeout = config.session_timeout;
     service.command_timeout = config.command_timeout;
     service.file_limits = {config.max_file_size, config.max_total_files, config.limits.disk};
-    service.spool_dir = config.state_dir + "/output";
+    service.spools =
+        std::make_shared<Spools>(config.state_dir + "/output", config.max_file_size * kSpooled);
     service.policies = config.policies;
     service.aggressive_cleanup = config.aggressive_cleanup;
     return service;

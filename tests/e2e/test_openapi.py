@@ -108,12 +108,6 @@ def test_the_frame_is_openapi_31(spec, server):
             assert set(response) <= {"description", "headers", "content"}
 
 
-def test_an_official_validator_agrees(spec):
-    official = pytest.importorskip("openapi_spec_validator",
-                                   reason="no openapi_spec_validator (Debian 12 has none)")
-    official.validate(spec)
-
-
 def test_every_reference_leads_somewhere_and_everything_is_used(spec):
     used = {node["$ref"] for _, node in walk(spec) if isinstance(node, dict) and "$ref" in node}
     for reference in used:
