@@ -11,7 +11,7 @@ import pytest
 from conftest import quick, refused
 from files import (FORM, Raw, descriptors, download, everything, form, listing, part, resident,
                    send_form, upload, uploaded)
-from server import wait_until
+from server import read_text, wait_until
 
 MIB = 1 << 20
 
@@ -191,6 +191,13 @@ def test_R12_a_hundred_thousand_files_are_listed_in_pages(server, session):
     assert len(last["files"]) == 10
 
 
+def unsent(port):
+    """Bytes that the kernel holds for each client of the server."""
+    rows = [line.split() for line in read_text("/proc/net/tcp").splitlines()[1:]]
+    return [int(row[4].split(":")[0], 16) for row in rows
+            if row[1].endswith(f":{port:04X}") and row[3] == "01"]
+
+
 def test_F23_a_hundred_slow_readers_cost_little_and_hold_up_nobody(server, session):
     server.stdout(session, "head -c 100M /dev/zero > f", timeout=60)
     other = server.create()
@@ -199,6 +206,7 @@ def test_F23_a_hundred_slow_readers_cost_little_and_hold_up_nobody(server, sessi
     for raw in readers:
         assert raw.status() == 200
     assert resident(server.process.pid) - before < 64 * MIB
+    assert sum(sizes := unsent(server.port)) < 100 * MIB, max(sizes)
     assert quick(server.stdout, other, "echo on", seconds=1) == "on\n"
     assert quick(upload, server, other, "f", b"x").status == 200
     assert len(server.sandbox_pids(session)) == 1, "no helper waits for a reader"
