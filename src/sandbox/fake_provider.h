@@ -125,7 +125,7 @@ class FakeFiles : public Files {
     for (const auto& [name, text] : content) {
       if (listing.files.size() == most) listing.complete = false;
       if (!listing.complete) break;
-      listing.files.push_back({name, FileType::file, 0100644, Bytes{text.size()}, {}});
+      listing.files.push_back({name, FileType::file, 0100644, Bytes{text.size()}, {}, {}});
     }
     co_return listing;
   }

@@ -197,9 +197,13 @@ def test_a_reader_sees_the_old_file_or_the_new_one(server, session):
     writer.start()
     try:
         seen = {download(server, session, "f").body for _ in range(20)}
+        wait_until(lambda: len(seen) > 1 or seen.add(download(server, session, "f").body),
+                   "another version was seen")
         inside = server.python(session, """
-kinds = set()
-for i in range(400):
+import time
+kinds, count, end = set(), 0, time.monotonic() + 20
+while (count < 400 or len(kinds) < 2) and time.monotonic() < end:
+    count += 1
     data = open('f', 'rb').read()
     kinds.add((len(data), len(set(data))))
 print(all((size, 1) in kinds and 200000 <= size < 200004 for size, _ in kinds), len(kinds))""")
