@@ -49,8 +49,9 @@ def check_cycles(server, count):
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: cycle(server), range(count)))
     wait_until(lambda: server.health()["pool_available"] == 2, "the pool is full again")
-    wait_until(lambda: resources(server) == before,
-               f"all is as before: {before}, not {resources(server)}")
+    # Something may have been open for a moment when it was counted first: fewer is fine.
+    wait_until(lambda: all(count <= before[what] for what, count in resources(server).items()),
+               lambda: f"nothing is left: {before}, not {resources(server)}")
     return resident(server) - memory
 
 
