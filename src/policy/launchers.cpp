@@ -17,6 +17,9 @@ struct Walker::Launcher {
 
 namespace {
 
+// Each costs a look at all words.
+constexpr int kMaxNested = 4;
+constexpr std::size_t kMaxReplaced = 20;
 constexpr std::string_view kFoundActions[] = {"-exec", "-execdir", "-ok", "-okdir"};
 // Actions and tests of find that take one value.
 constexpr std::string_view kFoundValues[] = {
@@ -164,6 +167,7 @@ void Walker::run_xargs(Words words, std::size_t from, const Context& context) {
                                         : "");
     }
   }
+  if (replaced.size() > kMaxReplaced) return refuse(words[0].at, "Too many options of xargs");
   std::vector<Word> command(words.begin() + static_cast<std::ptrdiff_t>(from), words.end());
   for (Word& word : command) {
     for (const std::string& text : replaced) {
@@ -202,6 +206,7 @@ void Walker::run_shell(Words words, const Context& context) {
 void Walker::run_find(Words words, const Context& context) {
   std::size_t end = 0;      // Of the command of the last -exec.
   bool open = false;        // A word of it may be the `;` that ends it.
+  int nested = 0;           // Commands that would then be there.
   bool expression = false;  // Paths may not stand any more.
   for (std::size_t i = 1; i < words.size(); ++i) {
     const Word& word = words[i];
@@ -211,7 +216,8 @@ void Walker::run_find(Words words, const Context& context) {
       open = open || word.fixed == 0;
       continue;
     }
-    if (has(kFoundActions, word.value)) {
+    if (has(kFoundActions, word.value) && (i >= end || open)) {
+      if (i < end && ++nested > kMaxNested) return refuse(word.at, "Too many commands of find");
       for (end = i + 1; end < words.size(); ++end) {
         const bool last = words[end].value == "+" && words[end - 1].value == "{}";
         if (words[end].value == ";" || last) break;

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
+
 namespace tb::policy {
 namespace {
 
 // Their graph is walked for each of them.
-constexpr std::size_t kMaxFunctions = 500;
+constexpr std::size_t kMaxFunctions = 200;
 
 Position position_of(std::string_view text, std::size_t offset) {
   Position at;
@@ -41,7 +43,11 @@ Report examine(const Rules& rules, std::string_view command, Policy::Variables v
   } catch (const SyntaxError& error) {
     report.refusal = Refusal{"Invalid command syntax: " + error.message, {}, {error.at}};
   }
-  if (report.refusal) report.refusal->at = position_of(command, report.refusal->at.offset);
+  if (report.refusal) {
+    report.refusal->at = position_of(command, report.refusal->at.offset);
+    // It may hold a part of the text, cut off in the middle of a letter.
+    report.refusal->message = to_utf8(std::move(report.refusal->message));
+  }
   return report;
 }
 
