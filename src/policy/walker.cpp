@@ -142,7 +142,9 @@ void Walker::walk_function(const Command& command, const Context& context) {
     refuse(command.at, "Command contains forbidden pattern: \\b" + command.name + "\\b",
            "\\b" + command.name + "\\b");
   }
-  if (functions_.size() >= kMaxFunctions) refuse(command.at, "Too many functions in one command");
+  if (functions_.size() >= kMaxFunctions) {
+    return refuse(command.at, "Too many functions in one command");
+  }
   Function& function = functions_[command.name];
   function.at = std::max(function.at, command.at);
   const bool straight = context.straight && context.function.empty();
@@ -155,7 +157,9 @@ void Walker::walk_function(const Command& command, const Context& context) {
   // Its output is no longer that of the program.
   facts_.assign("()" + command.name, {});
   Context inside{false, command.name};
+  const std::size_t steps = steps_;
   for (const Script& body : command.bodies) walk(body, inside);
+  steps_ = steps;  // Nothing of it has run.
 }
 
 void Walker::walk(const Redirect& redirect, const Context& context) {
