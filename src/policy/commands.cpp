@@ -27,11 +27,11 @@ std::string shown(const Word& word) {
     if (expansion.param) {
       text += "$" + expansion.param->name;
     } else {
-      text += expansion.arith ? "$((…))" : "$(…)";
+      text += expansion.arith ? "$((...))" : "$(...)";
     }
     if (text.size() > 60) break;
   }
-  return text.size() > 60 ? text.substr(0, 60) + "…" : text;
+  return text.size() > 60 ? text.substr(0, 60) + "..." : text;
 }
 
 }  // namespace

@@ -282,7 +282,7 @@ void Walker::settle_needs() {
   for (const Call& value : array_values_) {
     if (!arrays_.contains(value.name) && !is_shell_array(value.name)) continue;
     unresolved(value.at, "An array's value in quotes is evaluated once more (" + rules_.name +
-                             " policy); write name=(…) without quotes");
+                             " policy); write name=(...) without quotes");
   }
   for (const std::string& name : integers_) this->need(0, name, Fit::numeric);
   for (const Need& need : needs_) {
