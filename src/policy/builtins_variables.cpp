@@ -125,7 +125,7 @@ void Walker::add_array(const std::string& name) {
 }
 
 void Walker::declare_associative(const std::string& name, std::size_t at, bool certain) {
-  if (certain) {
+  if (certain && !is_shell_array(name)) {
     associative_.try_emplace(name, Done{at, steps_ == 0 ? 0 : line_});
   } else {
     not_associative_.insert(name);

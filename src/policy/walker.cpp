@@ -96,6 +96,7 @@ void Walker::walk(const Command& command, const Context& context) {
   if (command.kind == Kind::coprocess) {
     set_variable(command.at, command.name, {true, true, {}});
     arrays_.insert(command.name);
+    not_associative_.insert(command.name);  // It becomes one with numbers.
     set_variable(command.at, command.name + "_PID", {true, true, {}});
   }
   for (const Word& word : command.words) walk(word, context);
