@@ -142,7 +142,9 @@ void Walker::run_environment(Words words, std::size_t from, const Context& conte
   for (; from < words.size(); ++from) {
     const Word& word = words[from];
     const std::size_t equals = word.value.find('=');
-    if (equals == std::string::npos || equals >= word.fixed || word.splits) break;
+    // What xargs puts in may begin with -S.
+    const bool open = word.splits || word.opaque;
+    if (equals == std::string::npos || equals >= word.fixed || open) break;
     const std::string name = word.value.substr(0, equals);
     // What env sets holds for the program alone; only what changes the program matters.
     if (is_dangerous_name(name)) set_variable(word.at, name, {});
@@ -213,7 +215,7 @@ void Walker::run_find(Words words, const Context& context) {
     if (!word.is_static()) {
       const bool known = i < end ? !open : i > 1 && takes_value(words[i - 1]);
       find_open_word(words, i, known, context);
-      open = open || word.fixed == 0;
+      open = open || word.fixed == 0 || word.opaque;
       continue;
     }
     if (has(kFoundActions, word.value) && (i >= end || open)) {
@@ -237,7 +239,8 @@ void Walker::find_open_word(Words words, std::size_t i, bool known, const Contex
   const Word& word = words[i];
   if (word.splits) return need_single(word, context);
   if (known) return;
-  const std::string_view fixed = std::string_view{word.value}.substr(0, word.fixed);
+  const std::string_view fixed =
+      std::string_view{word.value}.substr(0, word.opaque ? 0 : word.fixed);
   const bool action = std::any_of(std::begin(kFoundActions), std::end(kFoundActions),
                                   [&](std::string_view name) { return name.starts_with(fixed); });
   if (!action) return;
