@@ -129,10 +129,8 @@ std::string apply_level(Config& config, const std::string& value) {
 
 constexpr std::uint64_t kMany = 1000000;
 
-}  // namespace
-
-const std::vector<Setting>& settings() {
-  static const std::vector<Setting> table = {
+std::vector<Setting> serving_settings() {
+  return {
       {"HOST", "127.0.0.1", "address to listen on; wider than loopback needs ALLOW_NO_AUTH=1",
        text([](Config& c, const std::string& v) { c.host = v; })},
       {"PORT", "5000", "port to listen on",
@@ -145,6 +143,11 @@ const std::vector<Setting>& settings() {
        text([](Config& c, const std::string& v) { c.worker_id = v; })},
       {"ENVIRONMENT", "host", "what sandboxes see: host, or image:<directory or tar>",
        text([](Config& c, const std::string& v) { c.environment = v; })},
+  };
+}
+
+std::vector<Setting> pool_settings() {
+  return {
       {"POOL_SIZE", "10", "sandboxes kept ready",
        number(0, kMany, [](Config& c, auto v) { c.pool_size = v; })},
       {"MIN_POOL_SIZE", "3", "of them made again at once; the others after the delay",
@@ -159,6 +162,11 @@ const std::vector<Setting>& settings() {
        number(1, kMany, [](Config& c, auto v) { c.pool_idle = std::chrono::minutes{v}; })},
       {"CLEANUP_INTERVAL_SECONDS", "300", "how often that is looked at",
        number(1, kMany, [](Config& c, auto v) { c.cleanup_interval = std::chrono::seconds{v}; })},
+  };
+}
+
+std::vector<Setting> limits_settings() {
+  return {
       {"MEMORY_LIMIT", "256m", "memory of a sandbox", apply_memory},
       {"CPU_QUOTA", "25000", "microseconds of CPU in each 100000",
        number(1000, 100000,
@@ -171,6 +179,11 @@ const std::vector<Setting>& settings() {
        number(1, kMany * 1000, [](Config& c, auto v) { c.max_total_files = v; })},
       {"MAX_WORKSPACE_SIZE_MB", "500", "MiB that a sandbox may write to disk",
        number(16, kMany, [](Config& c, auto v) { c.limits.disk = Bytes{v << 20}; })},
+  };
+}
+
+std::vector<Setting> sessions_settings() {
+  return {
       {"SESSION_TIMEOUT_MINUTES", "30", "idle minutes after which a session is gone",
        number(1, kMany, [](Config& c, auto v) { c.session_timeout = std::chrono::minutes{v}; })},
       {"DEFAULT_COMMAND_TIMEOUT", "30", "seconds that a command may run unless it says otherwise",
@@ -191,6 +204,12 @@ const std::vector<Setting>& settings() {
        number(1, kMany, [](Config& c, auto v) { c.keeper_grace = std::chrono::seconds{v}; })},
       {"SHUTDOWN_GRACE_SECONDS", "10", "for requests under way to end after SIGTERM",
        number(0, 3600, [](Config& c, auto v) { c.shutdown_grace = std::chrono::seconds{v}; })},
+  };
+}
+
+// Known to those who come from systems that had them.
+std::vector<Setting> elsewhere_settings() {
+  return {
       {"SANDBOX_USER", "sandboxuser", "who commands run as", only("sandboxuser")},
       {"WORKSPACE_DIR", "/workspace", "where they begin", only("/workspace")},
       {"CONTAINER_IMAGE", "sandbox-secure:latest", "of containers; sandboxes have ENVIRONMENT",
@@ -202,14 +221,31 @@ const std::vector<Setting>& settings() {
        unsupported("is not supported yet; leave it unset to run a server that stands alone")},
       {"REDIS_PORT", "6379", "used with REDIS_HOST", number(1, 65535, [](Config&, auto) {})},
       {"REDIS_PASSWORD", "(none)", "used with REDIS_HOST", ignored()},
+  };
+}
+
+std::vector<Setting> logging_settings() {
+  return {
       {"DEBUG", "false", "true: LOG_LEVEL=debug",
        flag([](Config& c, bool v) { c.log_level = v ? LogLevel::debug : c.log_level; })},
       {"LOG_LEVEL", "info", "debug, info, warning, error or off", apply_level},
-      {"LOG_JSON", "0", "1: log lines as JSON",
-       flag([](Config& c, bool v) { c.log_json = v; })},
+      {"LOG_JSON", "0", "1: log lines as JSON", flag([](Config& c, bool v) { c.log_json = v; })},
       {"LOG_COMMANDS", "true", "false: the text of commands stays out of the log",
        flag([](Config& c, bool v) { c.log_commands = v; })},
   };
+}
+
+}  // namespace
+
+const std::vector<Setting>& settings() {
+  static const std::vector<Setting> table = [] {
+    std::vector<Setting> all;
+    for (const auto& group : {serving_settings, pool_settings, limits_settings, sessions_settings,
+                              elsewhere_settings, logging_settings}) {
+      for (Setting& setting : group()) all.push_back(std::move(setting));
+    }
+    return all;
+  }();
   return table;
 }
 
@@ -239,8 +275,9 @@ Config read_config() {
     const std::string problem = setting.apply(config, value);
     if (!problem.empty()) complain(setting.name + "=" + value + ": " + problem);
   }
-  const bool minimum_given = std::getenv("MIN_POOL_SIZE") != nullptr;
-  if (!minimum_given) config.min_pool_size = std::min(config.min_pool_size, config.pool_size);
+  const char* minimum = std::getenv("MIN_POOL_SIZE");
+  if (!minimum || !*minimum)
+    config.min_pool_size = std::min(config.min_pool_size, config.pool_size);
   if (config.min_pool_size > config.pool_size) {
     complain("MIN_POOL_SIZE must not be larger than POOL_SIZE");
   }

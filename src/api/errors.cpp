@@ -23,25 +23,34 @@ int status_of(Code code) {
   return 500;
 }
 
+// One line of ASCII, whatever a client made us quote.
+std::string printable(std::string_view text) {
+  constexpr std::size_t kMost = 1000;
+  std::string line{first_characters(text, kMost)};
+  for (char& c : line) {
+    if (c < 0x20 || c > 0x7e) c = '?';
+  }
+  return line;
+}
+
 // `error` as the documents have it and `detail` as FastAPI would have sent it; the text also in
 // the reason phrase, which is all that users of old clients get to see.
 http::Response render(int status, const std::string& text, json::object body) {
   body["error"] = text;
   body["detail"] = text;
   http::Response response = http::json_response(status, json::serialize(body));
-  response.reason = std::string{http::reason_phrase(status)} + ": " + text;
+  response.reason = std::string{http::reason_phrase(status)} + ": " + printable(text);
   if (status == 503) response.headers.push_back({"Retry-After", "1"});
   return response;
 }
 
 json::object describe(const session::PolicyError& error) {
   const policy::Refusal& refusal = error.refusal();
-  json::object more{{"command", first_characters(error.command(), 200)},
-                    {"forbidden_pattern", nullptr},
-                    {"position",
-                     {{"offset", refusal.at.offset},
-                      {"line", refusal.at.line},
-                      {"column", refusal.at.column}}}};
+  json::object more{
+      {"command", first_characters(error.command(), 200)},
+      {"forbidden_pattern", nullptr},
+      {"position",
+       {{"offset", refusal.at.offset}, {"line", refusal.at.line}, {"column", refusal.at.column}}}};
   if (refusal.pattern) more["forbidden_pattern"] = *refusal.pattern;
   return more;
 }

@@ -39,8 +39,8 @@ session::SessionSpec read_spec(const json::object& body, const Service& service)
   const auto& allowed = service.policies;
   if (!spec.policy.empty() && !allowed.empty() &&
       std::find(allowed.begin(), allowed.end(), spec.policy) == allowed.end()) {
-    throw http::HttpError{400, "This server does not let clients choose the policy \"" +
-                                   spec.policy + "\""};
+    throw http::HttpError{
+        400, "This server does not let clients choose the policy \"" + spec.policy + "\""};
   }
   spec.idle = service.session_timeout;
   if (const auto minutes = find_number(body, "timeout_minutes")) {
@@ -93,7 +93,8 @@ awaitable<http::Response> get_session(Service& service, Call& call) {
   if (!thread || thread->empty()) throw http::HttpError{400, "thread_id required"};
   const auto session = service.sessions.find_thread(*thread);
   if (!session) {
-    throw Refusal{404, "No active session found for thread_id",
+    throw Refusal{404,
+                  "No active session found for thread_id",
                   {{"thread_id", to_utf8(thread->substr(0, kMaxName))}}};
   }
   service.sessions.events().session_reused(session->who(call.request_id));
@@ -181,8 +182,7 @@ awaitable<http::Response> cleanup(Service& service, Call& call) {
 void add_seed_routes(Router& router, Service& service) {
   router.add("POST", "/create_session",
              [&service](Call& call) { return create_session(service, call); });
-  router.add("GET", "/get_session",
-             [&service](Call& call) { return get_session(service, call); });
+  router.add("GET", "/get_session", [&service](Call& call) { return get_session(service, call); });
   router.add("POST", "/execute", [&service](Call& call) { return execute(service, call); });
   router.add("POST", "/cleanup", [&service](Call& call) { return cleanup(service, call); });
 }

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <string>
 
 #include "api/router.h"
+#include "base/spool.h"
 #include "session/metrics.h"
 #include "session/sessions.h"
 
@@ -35,8 +37,9 @@ struct Service {
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   std::vector<IsolationRow> isolation = {};
   FileLimits file_limits = {};
-  std::string spool_dir = "/tmp";               // for uploads that name their session too late
-  std::vector<std::string> policies = {};       // that a client may choose; empty: any
+  // For uploads that name their session too late.
+  std::shared_ptr<Spools> spools = std::make_shared<Spools>("/tmp", 1_GiB);
+  std::vector<std::string> policies = {};  // that a client may choose; empty: any
   bool aggressive_cleanup = true;
 };
 

@@ -57,7 +57,8 @@ awaitable<http::Response> status(Service& service, Call& call) {
   const std::string& id = call.captured[0];
   const auto session = service.sessions.find(id);
   if (!session) {
-    throw Refusal{404, "Invalid or expired session",
+    throw Refusal{404,
+                  "Invalid or expired session",
                   {{"status", "not found"}, {"session_id", to_utf8(id.substr(0, 200))}}};
   }
   json::object answer{{"status", "active"},

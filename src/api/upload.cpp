@@ -7,6 +7,7 @@
 #include "api/files.h"
 #include "api/paths.h"
 #include "base/spool.h"
+#include "base/utf8.h"
 #include "http/multipart.h"
 
 namespace tb::api {
@@ -20,15 +21,14 @@ constexpr Bytes kReadOn = 64_MiB;
 
 class Upload {
  public:
-  Upload(Service& service, Call& call)
-      : service_(service), call_(call), spool_(service.spool_dir) {}
+  Upload(Service& service, Call& call) : service_(service), call_(call), spool_(*service.spools) {}
 
   awaitable<http::Response> run() {
     const auto began = std::chrono::steady_clock::now();
     co_await read_parts();
-    if (id_.empty()) throw http::HttpError{400, "session_id required"};
+    if (!id_ || id_->empty()) throw http::HttpError{400, "session_id required"};
     if (!has_file_) throw http::HttpError{400, "No file provided"};
-    const std::string filename = field_name_.empty() ? part_name_ : field_name_;
+    const std::string filename = field_name_.value_or("").empty() ? part_name_ : *field_name_;
     const std::string path = workspace_path(filename);
     if (!file_) co_await move_spooled();
     sandbox::FileInfo info = co_await commit(path, filename);
@@ -49,35 +49,44 @@ class Upload {
     if (!boundary) throw http::HttpError{400, "session_id required"};
     http::MultipartReader reader{call_.exchange, *boundary};
     while (std::optional<http::Part> part = co_await reader.next_part()) {
-      if (part->name == "session_id") {
-        id_ = co_await reader.read_text(kMaxField);
-      } else if (part->name == "filename") {
-        field_name_ = co_await reader.read_text(kMaxField);
-      } else if (part->name == "file" && part->filename && !part->filename->empty()) {
+      if (part->name == "file" && part->filename && !part->filename->empty()) {
         if (has_file_) throw http::HttpError{400, "Only one file can be uploaded at a time"};
         has_file_ = true;
         part_name_ = std::move(*part->filename);
         co_await receive(reader);
+      } else {
+        // A field that nobody knows has its limit too.
+        std::string text = co_await reader.read_text(kMaxField);
+        if (part->name == "session_id") set_once(id_, text, "session_id");
+        if (part->name == "filename") set_once(field_name_, text, "filename");
       }
     }
   }
 
+  // Whoever looks at the other one of two would see another session.
+  static void set_once(std::optional<std::string>& field, std::string& text, const char* name) {
+    if (field) throw http::HttpError{400, std::string{"The form has two fields "} + name};
+    field = std::move(text);
+  }
+
   // Into the sandbox when the session is known already, as all known clients have it.
   awaitable<void> receive(http::MultipartReader& reader) {
-    if (!id_.empty()) co_await open_in_sandbox();
+    const bool known = id_ && !id_->empty();
+    if (known) co_await open_in_sandbox();
     for (;;) {
       const std::string_view piece = co_await reader.read();
       if (piece.empty()) break;
       size_ = size_ + Bytes{piece.size()};
       check_file_size();
-      if (size_ > service_.file_limits.file) continue;  // refused at its end
-      if (file_) {
+      if (full_ || size_ > service_.file_limits.file) continue;  // refused at its end
+      if (known) {
         co_await store(piece);
       } else {
-        spool(piece);
+        co_await spool(piece);
       }
     }
     if (size_ > service_.file_limits.file) refuse_size(size_);
+    if (full_) refuse_workspace();
   }
 
   // At once when it is hopeless, else at the end of the file.
@@ -103,29 +112,42 @@ class Upload {
   }
 
   awaitable<void> open_in_sandbox() {
-    session_ = session_of(service_, id_);
+    session_ = session_of(service_, *id_);
     use_.emplace(co_await service_.sessions.use(session_));
     sandbox::Files& files = use_->sandbox().files();
-    used_ = co_await files.usage();
-    if (used_.files >= service_.file_limits.count) {
-      count_limit(session::Limit::file_count);
-      throw Refusal{507,
-                    "Maximum file count exceeded",
-                    {{"max_files", service_.file_limits.count}, {"current_files", used_.files}}};
+    std::optional<sandbox::FileError> failure;
+    try {
+      file_ = co_await files.create();
+    } catch (const sandbox::FileError& error) {
+      failure = error;
     }
-    file_ = co_await files.create();
+    full_ = failure && failure->problem() == sandbox::FileProblem::full;
+    if (failure && !full_) refuse_file(*failure, to_utf8(part_name_));
+    if (full_) {
+      used_ = co_await files.usage();
+    } else {
+      used_ = file_->used();
+    }
+    if (used_.files >= service_.file_limits.count) refuse_count();
   }
 
+  [[noreturn]] void refuse_count() const {
+    count_limit(session::Limit::file_count);
+    throw Refusal{507,
+                  "Maximum file count exceeded",
+                  {{"max_files", service_.file_limits.count}, {"current_files", used_.files}}};
+  }
+
+  // Of a file that does not fit nothing is kept while the rest of it arrives.
   awaitable<void> store(std::string_view piece) {
-    if (used_.bytes + size_ > service_.file_limits.workspace) refuse_workspace();
-    bool full = false;
+    full_ = full_ || used_.bytes + size_ > service_.file_limits.workspace;
     try {
-      co_await file_->write(piece);
+      if (!full_) co_await file_->write(piece);
     } catch (const sandbox::FileError& error) {
       if (error.problem() != sandbox::FileProblem::full) throw;
-      full = true;
+      full_ = true;
     }
-    if (full) refuse_workspace();
+    if (full_) file_.reset();
   }
 
   [[noreturn]] void refuse_workspace() const {
@@ -138,21 +160,25 @@ class Upload {
   }
 
   // A client that names the session after the file: the bytes wait here until then.
-  void spool(std::string_view piece) {
-    if (!spool_.add(piece)) throw Refusal{507, "The server has no room for this upload"};
+  awaitable<void> spool(std::string_view piece) {
+    const bool added = co_await spool_.add(piece);
+    if (added) co_return;
+    throw Error{Code::exhausted, "The server has no room for uploads that name their session last"};
   }
 
   awaitable<void> move_spooled() {
     const Bytes whole = std::exchange(size_, Bytes{});
     co_await open_in_sandbox();
     std::string buffer(256 << 10, '\0');
-    while (size_ < whole) {
-      const std::size_t got = spool_.read(size_.count, buffer);
+    while (!full_ && size_ < whole) {
+      const std::size_t got = co_await spool_.read(size_.count, buffer);
       if (got == 0) throw Error{Code::internal, "read a spooled upload"};
       size_ = size_ + Bytes{got};
       const std::string_view piece{buffer.data(), got};
       co_await store(piece);
     }
+    size_ = whole;
+    if (full_) refuse_workspace();
   }
 
   awaitable<sandbox::FileInfo> commit(const std::string& path, const std::string& filename) {
@@ -163,15 +189,20 @@ class Upload {
       failure = error;
     }
     if (failure->problem() == sandbox::FileProblem::full) refuse_workspace();
+    if (failure->problem() == sandbox::FileProblem::not_found) {
+      // To clients a 404 says that the session is gone.
+      throw Error{Code::unavailable, "The directory was removed meanwhile; try again"};
+    }
     refuse_file(*failure, filename);
   }
 
   Service& service_;
   Call& call_;
-  std::string id_;
-  std::string field_name_;  // the form field, which wins
+  std::optional<std::string> id_;
+  std::optional<std::string> field_name_;  // the form field, which wins
   std::string part_name_;
   bool has_file_ = false;
+  bool full_ = false;  // the workspace
   std::shared_ptr<session::Session> session_;
   std::optional<session::Use> use_;
   std::unique_ptr<sandbox::NewFile> file_;

@@ -10,10 +10,20 @@ namespace tb {
 
 Spool::~Spool() {
   if (fd_ >= 0) ::close(fd_);
+  spools_.held_ = Bytes{spools_.held_.count - size_.count};
 }
 
-bool Spool::add(std::string_view bytes) {
-  if (fd_ < 0) fd_ = ::open(dir_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+awaitable<bool> Spool::add(std::string_view bytes) {
+  const Bytes more{bytes.size()};
+  if (spools_.held_ + more > spools_.most_) co_return false;
+  spools_.held_ = spools_.held_ + more;
+  size_ = size_ + more;
+  auto work = [this, bytes] { return write(bytes); };
+  co_return co_await on_pool(spools_.thread_, work);
+}
+
+bool Spool::write(std::string_view bytes) {
+  if (fd_ < 0) fd_ = ::open(spools_.dir_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (fd_ < 0) return false;
   while (!bytes.empty()) {
     const ssize_t put = ::write(fd_, bytes.data(), bytes.size());
@@ -24,10 +34,13 @@ bool Spool::add(std::string_view bytes) {
   return true;
 }
 
-std::size_t Spool::read(std::uint64_t offset, std::string& out) const {
-  if (fd_ < 0) return 0;
-  const ssize_t got = ::pread(fd_, out.data(), out.size(), static_cast<off_t>(offset));
-  return got > 0 ? static_cast<std::size_t>(got) : 0;
+awaitable<std::size_t> Spool::read(std::uint64_t offset, std::string& out) {
+  if (fd_ < 0) co_return 0;
+  auto work = [fd = fd_, offset, &out] {
+    return ::pread(fd, out.data(), out.size(), static_cast<off_t>(offset));
+  };
+  const ssize_t got = co_await on_pool(spools_.thread_, work);
+  co_return got > 0 ? static_cast<std::size_t>(got) : 0;
 }
 
 }  // namespace tb

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/bench_docker.h"
+// The same through a Docker Engine's API, where one answers.
 
 #include <unistd.h>
 
@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "cli/bench_rows.h"
 #include "http/client.h"
 
 namespace tb::cli {
@@ -70,7 +71,9 @@ class Docker {
 
 }  // namespace
 
-awaitable<void> docker_rows(BenchTable& table, const BenchOptions& options) {
+// Adds no row where no engine answers or it lacks the image.
+awaitable<void> docker_rows(Bench& bench) {
+  const BenchOptions& options = bench.options;
   const std::string socket = options.docker.empty() ? kDefaultSocket : options.docker;
   if (::access(socket.c_str(), R_OK | W_OK) != 0) co_return;
   Docker docker{co_await asio::this_coro::executor, socket};
@@ -89,9 +92,9 @@ awaitable<void> docker_rows(BenchTable& table, const BenchOptions& options) {
     exec.add(executed - created);
     remove.add(BenchClock::now() - executed);
   }
-  table.add("Docker API: create and start", std::move(create));
-  table.add("Docker API: exec bash -c true", std::move(exec));
-  table.add("Docker API: remove", std::move(remove));
+  bench.table.add("Docker API: create and start", std::move(create));
+  bench.table.add("Docker API: exec bash -c true", std::move(exec));
+  bench.table.add("Docker API: remove", std::move(remove));
 }
 
 }  // namespace tb::cli

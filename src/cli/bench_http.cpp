@@ -25,6 +25,15 @@ std::uint16_t port_in(const std::string& line) {
   return static_cast<std::uint16_t>(port);
 }
 
+// The value of "name":"…" in a flat JSON answer.
+std::string text_field(const std::string& json, const std::string& name) {
+  const std::string key = "\"" + name + "\":\"";
+  const std::size_t at = json.find(key);
+  if (at == std::string::npos) return {};
+  const std::size_t begin = at + key.size();
+  return json.substr(begin, json.find('"', begin) - begin);
+}
+
 }  // namespace
 
 BenchServer::BenchServer(const Config& config, std::size_t pool, unsigned cpu_quota) {
@@ -37,6 +46,7 @@ BenchServer::BenchServer(const Config& config, std::size_t pool, unsigned cpu_qu
       "POOL_SIZE=" + std::to_string(pool),
       "MAX_POOL_SIZE=100000",
       "CPU_QUOTA=" + std::to_string(cpu_quota),
+      "DEFAULT_POLICY=strict",
   };
   std::vector<char*> envp;
   for (const std::string& entry : env) envp.push_back(const_cast<char*>(entry.c_str()));
@@ -81,47 +91,102 @@ BenchClient::BenchClient(std::uint16_t port) {
   ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-std::string BenchClient::exchange(const std::string& request) {
-  check(::send(socket_.get(), request.data(), request.size(), MSG_NOSIGNAL), "send");
-  std::string answer;
-  char buffer[64 << 10];
-  std::size_t need = std::string::npos;
-  std::size_t head = 0;
-  while (answer.size() < need) {
-    const ssize_t n = check(::recv(socket_.get(), buffer, sizeof buffer, 0), "receive");
-    if (n == 0) throw Error{Code::unavailable, "the server closed the connection"};
-    answer.append(buffer, static_cast<std::size_t>(n));
-    if (need != std::string::npos) continue;
-    const std::size_t end = answer.find("\r\n\r\n");
-    if (end == std::string::npos) continue;
-    const std::size_t length = answer.find("Content-Length: ");
-    std::size_t body = 0;
-    if (length != std::string::npos) {
-      std::from_chars(answer.data() + length + 16, answer.data() + answer.size(), body);
-    }
-    head = end + 4;
-    need = head + body;
+void BenchClient::send(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n =
+        check(::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), "send");
+    bytes.remove_prefix(static_cast<std::size_t>(n));
   }
-  if (answer.compare(9, 3, "200") != 0) throw Error{Code::internal, answer.substr(0, 300)};
-  return answer.substr(head);
+}
+
+std::size_t BenchClient::read_some(char* buffer, std::size_t room) {
+  const ssize_t n = check(::recv(socket_.get(), buffer, room, 0), "receive");
+  if (n == 0) throw Error{Code::unavailable, "the server closed the connection"};
+  return static_cast<std::size_t>(n);
+}
+
+// Returns the length of the body; what has come of it already is in `rest`.
+std::uint64_t BenchClient::read_head(std::string& rest) {
+  char buffer[16 << 10];
+  std::size_t end = std::string::npos;
+  while ((end = rest.find("\r\n\r\n")) == std::string::npos) {
+    rest.append(buffer, read_some(buffer, sizeof buffer));
+  }
+  if (rest.compare(9, 3, "200") != 0) throw Error{Code::internal, rest.substr(0, 600)};
+  constexpr std::string_view kLength = "\r\nContent-Length: ";
+  const std::size_t length = rest.find(kLength);
+  std::uint64_t body = 0;
+  if (length < end) {
+    std::from_chars(rest.data() + length + kLength.size(), rest.data() + end, body);
+  }
+  rest.erase(0, end + 4);
+  return body;
+}
+
+std::string BenchClient::receive() {
+  std::string body;
+  const std::uint64_t length = read_head(body);
+  char buffer[64 << 10];
+  while (body.size() < length) body.append(buffer, read_some(buffer, sizeof buffer));
+  return body;
+}
+
+void BenchClient::send_post(const std::string& path, const std::string& body) {
+  send("POST " + path + " HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n" +
+       "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
 }
 
 std::string BenchClient::post(const std::string& path, const std::string& body) {
-  return exchange("POST " + path +
-                  " HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n" +
-                  "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+  send_post(path, body);
+  return receive();
 }
 
 std::string BenchClient::get(const std::string& path) {
-  return exchange("GET " + path + " HTTP/1.1\r\nHost: bench\r\n\r\n");
+  send("GET " + path + " HTTP/1.1\r\nHost: bench\r\n\r\n");
+  return receive();
 }
 
-std::string text_field(const std::string& json, const std::string& name) {
-  const std::string key = "\"" + name + "\":\"";
-  const std::size_t at = json.find(key);
-  if (at == std::string::npos) return {};
-  const std::size_t begin = at + key.size();
-  return json.substr(begin, json.find('"', begin) - begin);
+std::string BenchClient::create_session() {
+  return text_field(post("/create_session", "{}"), "session_id");
+}
+
+void BenchClient::cleanup(const std::string& session) {
+  post("/cleanup", "{\"session_id\":\"" + session + "\"}");
+}
+
+void BenchClient::wait_for_pool(std::size_t size) {
+  const std::string full = "\"pool_available\":" + std::to_string(size) + ",";
+  const timespec pause{0, 5000000};
+  while (get("/health").find(full) == std::string::npos) ::nanosleep(&pause, nullptr);
+}
+
+void BenchClient::upload(const std::string& session, const std::string& name,
+                         std::string_view content) {
+  const std::string before =
+      "--bench\r\nContent-Disposition: form-data; name=\"session_id\"\r\n\r\n" + session +
+      "\r\n--bench\r\nContent-Disposition: form-data; name=\"file\"; filename=\"" + name +
+      "\"\r\nContent-Type: application/octet-stream\r\n\r\n";
+  const std::string after = "\r\n--bench--\r\n";
+  send(
+      "POST /upload_file HTTP/1.1\r\nHost: bench\r\n"
+      "Content-Type: multipart/form-data; boundary=bench\r\nContent-Length: " +
+      std::to_string(before.size() + content.size() + after.size()) + "\r\n\r\n" + before);
+  send(content);
+  send(after);
+  const std::string answer = receive();
+  if (answer.find("\"size_bytes\":" + std::to_string(content.size())) == std::string::npos) {
+    throw Error{Code::internal, "an upload was cut: " + answer};
+  }
+}
+
+void BenchClient::download(const std::string& session, const std::string& name,
+                           std::uint64_t size) {
+  send_post("/download_file", "{\"session_id\":\"" + session + "\",\"filename\":\"" + name + "\"}");
+  std::string first;
+  if (read_head(first) != size) throw Error{Code::internal, "a download has another size"};
+  std::vector<char> buffer(256 << 10);
+  for (std::uint64_t got = first.size(); got < size;)
+    got += read_some(buffer.data(), buffer.size());
 }
 
 }  // namespace tb::cli

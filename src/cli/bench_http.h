@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <string>
+#include <string_view>
 
 #include "config.h"
 #include "os/fd.h"
@@ -14,7 +15,8 @@ namespace tb::cli {
 
 class BenchServer {
  public:
-  // Starts `threadbox serve` on a free port with these settings and waits until it answers.
+  // Starts `threadbox serve` on a free port with these settings and waits until it answers. Its
+  // policy is the default one, strict: what that costs is in the figures.
   BenchServer(const Config& config, std::size_t pool, unsigned cpu_quota);
   ~BenchServer();
   BenchServer(const BenchServer&) = delete;
@@ -33,12 +35,23 @@ class BenchClient {
   std::string post(const std::string& path, const std::string& body);
   std::string get(const std::string& path);
 
+  std::string create_session();  // its id
+  void cleanup(const std::string& session);
+  void wait_for_pool(std::size_t size);
+  // Both throw when the file is not as large as it should be.
+  void upload(const std::string& session, const std::string& name, std::string_view content);
+  void download(const std::string& session, const std::string& name, std::uint64_t size);
+
+  // The halves of a request, for those who wait on many connections.
+  void send_post(const std::string& path, const std::string& body);
+  std::string receive();
+  int descriptor() const { return socket_.get(); }
+
  private:
-  std::string exchange(const std::string& request);
+  void send(std::string_view bytes);
+  std::size_t read_some(char* buffer, std::size_t room);
+  std::uint64_t read_head(std::string& rest);
   os::Fd socket_;
 };
-
-// The value of "name":"…" in a flat JSON answer.
-std::string text_field(const std::string& json, const std::string& name);
 
 }  // namespace tb::cli

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,22 +26,36 @@ class Samples {
   mutable bool sorted_ = false;
 };
 
+// What the seed systems tell of themselves, and how many times faster a row has to be.
+struct Seed {
+  double ms = 0;  // 0: they tell nothing
+  double wanted = 0;
+};
+
 class BenchTable {
  public:
-  // `against` names the row that this one is compared with by its median.
-  void add(std::string name, Samples samples, std::string against = {});
-  void add_figure(std::string name, double value, std::string unit);
-  void print(bool json) const;
+  // `against` names the row that this one is compared with by its median; it may come later.
+  void add(std::string name, Samples samples, std::string against = {}, Seed seed = {});
+  // Compared with the value of `against`.
+  void add_figure(std::string name, double value, std::string unit, std::string against = {});
+  std::string to_text() const;
+  std::string to_json() const;
 
  private:
   struct Row {
     std::string name;
     Samples samples;
     std::string against;
+    Seed seed;
     double value = 0;
     std::string unit;
+
+    double measured() const { return samples.empty() ? value : samples.percentile(50); }
+    double factor() const;  // the seed's time by ours; 0: there is none
+    bool met() const { return factor() >= seed.wanted; }
   };
   double ratio(const Row& row) const;
+  std::string comparison(const Row& row) const;
 
   std::vector<Row> rows_;
 };

@@ -20,6 +20,8 @@
 namespace tb::cli {
 namespace {
 
+constexpr std::uint64_t kSpooled = 8;  // of the largest uploads may wait for their session's name
+
 const char* state_name(std::uint8_t state) {
   constexpr const char* kNames[] = {"present", "degraded", "missing"};
   return kNames[std::min<std::uint8_t>(state, 2)];
@@ -114,7 +116,8 @@ class Program {
     service.session_timeout = config.session_timeout;
     service.command_timeout = config.command_timeout;
     service.file_limits = {config.max_file_size, config.max_total_files, config.limits.disk};
-    service.spool_dir = config.state_dir + "/output";
+    service.spools =
+        std::make_shared<Spools>(config.state_dir + "/output", config.max_file_size * kSpooled);
     service.policies = config.policies;
     service.aggressive_cleanup = config.aggressive_cleanup;
     return service;
@@ -167,14 +170,17 @@ os::Fd lock_state(const std::string& state_dir) {
 policy::Policies load_policies(const Config& config) {
   policy::Policies policies = policy::Policies::builtin();
   if (!config.registry_dir.empty()) policies.load_directory(config.registry_dir + "/policies");
-  std::vector<std::string> named = config.policies;
-  named.push_back(config.policy);
-  for (const std::string& name : named) {
-    if (policies.find(name)) continue;
-    std::string known;
-    for (const std::string& other : policies.names()) known += (known.empty() ? "" : ", ") + other;
-    throw Error{Code::invalid, "there is no policy \"" + name + "\": there are " + known};
-  }
+  std::string known;
+  for (const std::string& name : policies.names()) known += (known.empty() ? "" : ", ") + name;
+  std::string wrong;
+  const auto require = [&](const char* setting, const std::string& name) {
+    if (policies.find(name)) return;
+    wrong +=
+        std::string{"\n  "} + setting + ": there is no policy \"" + name + "\", there are " + known;
+  };
+  require("DEFAULT_POLICY", config.policy);
+  for (const std::string& name : config.policies) require("ALLOWED_POLICIES", name);
+  if (!wrong.empty()) throw Error{Code::invalid, "wrong settings:" + wrong};
   return policies;
 }
 

@@ -274,6 +274,7 @@ void Commands::reap() {
   rusage usage{};
   pid_t pid;
   while ((pid = ::wait4(-1, &status, WNOHANG, &usage)) > 0) {
+    std::erase(spared_, pid);
     if (!cgroups_.there()) minder_ended(pid, status);
     for (const auto& command : commands_) {
       if (command->pid != pid || command->exit || !cgroups_.there()) continue;
@@ -288,7 +289,7 @@ void Commands::reap() {
 }
 
 void Commands::minder_ended(int pid, int status) {
-  std::vector<int> alive;
+  std::vector<int> alive = spared_;
   bool killed = false;
   for (const auto& command : commands_) {
     if (command->minder.pid == pid) {

@@ -19,6 +19,8 @@ class Commands {
   void start(Start start);
   void signal(const Signal& signal);
   void release(const Release& release);
+  // A child of PID 1 that is no command's, and is not to be ended with what one left behind.
+  void spare(int pid) { spared_.push_back(pid); }
   // After SIGCHLD: collects every process that ended, our commands and orphans alike.
   void reap();
   // A descriptor that start() put into epoll is ready.
@@ -53,6 +55,7 @@ class Commands {
   Counters::Values last_counts_;
   std::vector<std::unique_ptr<Command>> commands_;
   std::vector<int> old_minders_;  // of commands that are forgotten
+  std::vector<int> spared_;
   bool ready_told_ = false;
 };
 

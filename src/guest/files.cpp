@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <poll.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -20,7 +21,6 @@ namespace {
 
 constexpr mode_t kFileMode = 0644;
 constexpr mode_t kDirectoryMode = 0755;
-constexpr int kTemporaryNames = 100;  // tried before giving up
 
 Reason reason_of(int number) {
   switch (number) {
@@ -151,7 +151,7 @@ class Helper {
 
   // Without a name nothing of it is left when the upload breaks off, whoever dies.
   bool create() {
-    new_ = File{open_beneath(root_, ".", O_TMPFILE | O_RDWR, kFileMode)};
+    new_ = File{open_beneath(root_, ".", O_TMPFILE | O_WRONLY, kFileMode)};
     if (!new_) return send(refuse_errno());
     return send_opened(new_, {});
   }
@@ -178,21 +178,27 @@ class Helper {
     return answer;
   }
 
-  // linkat(2) replaces nothing: a name that is taken is replaced by rename(2), in one step.
-  bool give_name(int directory, const std::string& name) {
+  bool link_new(int directory, const char* name) const {
     char source[32];
     std::snprintf(source, sizeof source, "/proc/self/fd/%d", new_.fd);
-    if (::linkat(AT_FDCWD, source, directory, name.c_str(), AT_SYMLINK_FOLLOW) == 0) return true;
-    for (int i = 0; errno == EEXIST && i < kTemporaryNames; ++i) {
-      char temporary[48];
-      std::snprintf(temporary, sizeof temporary, ".upload-%d-%d.tmp", ::getpid(), i);
-      if (::linkat(AT_FDCWD, source, directory, temporary, AT_SYMLINK_FOLLOW) != 0) continue;
-      if (::renameat(directory, temporary, directory, name.c_str()) == 0) return true;
-      const int why = errno;
-      ::unlinkat(directory, temporary, 0);
-      errno = why;
-      return false;
-    }
+    return ::linkat(AT_FDCWD, source, directory, name, AT_SYMLINK_FOLLOW) == 0;
+  }
+
+  // linkat(2) replaces nothing: a name that is taken is replaced by rename(2), in one step. The
+  // tenant can't guess the name between the two and take it; to see and remove it ends the upload,
+  // since a file that has lost its first name gets no other.
+  bool give_name(int directory, const std::string& name) const {
+    if (link_new(directory, name.c_str())) return true;
+    if (errno != EEXIST) return false;
+    unsigned long long random = 0;
+    if (::getrandom(&random, sizeof random, 0) != sizeof random) return false;
+    char temporary[48];
+    std::snprintf(temporary, sizeof temporary, ".upload-%016llx.tmp", random);
+    if (!link_new(directory, temporary)) return false;
+    if (::renameat(directory, temporary, directory, name.c_str()) == 0) return true;
+    const int why = errno;
+    ::unlinkat(directory, temporary, 0);
+    errno = why;
     return false;
   }
 

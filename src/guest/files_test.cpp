@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -171,6 +172,62 @@ TEST_F(FileHelper, ReplacesInOneStepAndKeepsThePermissions) {
   EXPECT_EQ(fs::status(root_ / "a.sh").permissions(), fs::perms{0750});
   EXPECT_EQ(content(old.fd), "old");  // F13
   EXPECT_EQ(std::distance(fs::directory_iterator{root_}, {}), 1);
+}
+
+TEST_F(FileHelper, AsksForNoMoreThanItNeeds) {
+  write(root_ / "a", "hello");
+  EXPECT_EQ(::fcntl(ask(Message::open, "a").fd.get(), F_GETFL) & O_ACCMODE, O_RDONLY);
+  EXPECT_EQ(::fcntl(ask(Message::create).fd.get(), F_GETFL) & O_ACCMODE, O_WRONLY);
+}
+
+TEST_F(FileHelper, ReplacesWhateverNamesTheTenantTakes) {
+  write(root_ / "a", "old");
+  for (int i = 0; i < 200; ++i) {
+    write(root_ / (".upload-" + std::to_string(::getpid()) + "-" + std::to_string(i) + ".tmp"), "");
+  }
+  EXPECT_EQ(upload("a", "new").answer.type, Message::done);
+  EXPECT_EQ(read(root_ / "a"), "new");
+}
+
+TEST_F(FileHelper, ReplacesOrSaysNoWhileTheTenantRemovesWhatItSees) {
+  std::atomic<bool> over = false;
+  std::thread tenant{[&] {
+    while (!over) {
+      std::error_code ignored;
+      for (const auto& entry : fs::directory_iterator{root_, ignored}) {
+        if (entry.path().filename() != "a") fs::remove(entry.path(), ignored);
+      }
+    }
+  }};
+  write(root_ / "a", "0");
+  std::string kept = "0";
+  for (int i = 1; i < 300; ++i) {
+    const Reply reply = upload("a", std::to_string(i));
+    if (reply.answer.type == Message::done) {
+      kept = std::to_string(i);
+    } else {
+      EXPECT_EQ(reply.answer.reason, Reason::not_found);
+    }
+    EXPECT_EQ(read(root_ / "a"), kept);
+  }
+  over = true;
+  tenant.join();
+  EXPECT_EQ(std::distance(fs::directory_iterator{root_}, {}), 1);
+}
+
+TEST(FilesTree, DescribesTimesBeyondAllMeasure) {
+  struct stat info{};
+  info.st_mtim.tv_sec = 9000000000000000;
+  EXPECT_EQ(static_cast<std::int64_t>(describe("a", info).modified_ns) / 1000000000, 9223372035);
+  info.st_mtim.tv_sec = -9000000000000000;
+  EXPECT_EQ(static_cast<std::int64_t>(describe("a", info).modified_ns) / 1000000000, -9223372035);
+}
+
+TEST(FilesWire, RefusesATypeThatThereIsNot) {
+  Answer answer;
+  answer.type = Message::entries;
+  answer.entries.push_back({.name = "a", .type = static_cast<Type>(4)});
+  EXPECT_FALSE(Answer::decode(answer.encode(), answer));
 }
 
 TEST_F(FileHelper, F16NeverWritesThroughALink) {

@@ -124,7 +124,10 @@ struct Answer {
     to.bytes = in.u64();
     to.complete = in.u8();
     const std::uint32_t count = in.u32();
-    for (std::uint32_t i = 0; i < count && in.ok(); ++i) to.entries.push_back(Entry::decode(in));
+    for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
+      to.entries.push_back(Entry::decode(in));
+      if (to.entries.back().type > Type::other) return false;
+    }
     return in.done() && to.type >= Message::opened && to.type <= Message::refused &&
            to.reason <= Reason::bad_name;
   }

@@ -154,7 +154,8 @@ class Guest {
       if (Release::decode(in, release)) commands_.release(release);
     } else if (type == Message::files && file >= 0) {
       // Failing is an answer too: the server sees its socket end.
-      start_file_helper(config_, file);
+      const int helper = start_file_helper(config_, file);
+      if (helper > 0) commands_.spare(helper);
     }
   }
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <limits>
 #include <vector>
 
 #include "base/utf8.h"
@@ -24,6 +25,13 @@ std::uint64_t room_of(const struct stat& info) {
   const auto size = static_cast<std::uint64_t>(info.st_size);
   const auto allocated = static_cast<std::uint64_t>(info.st_blocks) * 512;
   return size > kWorthLooking ? std::min(size, allocated) : size;
+}
+
+// The tenant may set any time: beyond what 64 bits of nanoseconds hold (1677 to 2262), the end.
+std::int64_t nanoseconds(const timespec& time) {
+  constexpr std::int64_t kSecond = 1000000000;
+  constexpr std::int64_t kLast = std::numeric_limits<std::int64_t>::max() / kSecond - 1;
+  return std::clamp<std::int64_t>(time.tv_sec, -kLast, kLast) * kSecond + time.tv_nsec;
 }
 
 bool is_dots(const char* name) {
@@ -68,9 +76,7 @@ Entry describe(const std::string& name, const struct stat& info) {
                                        : Type::other;
   entry.mode = info.st_mode;
   entry.size = static_cast<std::uint64_t>(info.st_size);
-  const std::int64_t since =
-      static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1000000000 + info.st_mtim.tv_nsec;
-  entry.modified_ns = static_cast<std::uint64_t>(since);
+  entry.modified_ns = static_cast<std::uint64_t>(nanoseconds(info.st_mtim));
   return entry;
 }
 

@@ -12,10 +12,12 @@ constexpr std::size_t kFirstSize = 4 << 10;
 }  // namespace
 
 std::span<char> ReadBuffer::prepare(std::size_t limit) {
-  if (begin_ == end_) begin_ = end_ = 0;
   const std::size_t held = end_ - begin_;
-  if (end_ == size_) {
-    if (held > size_ / 2 || size_ == 0) {
+  const bool filled = end_ == size_;
+  if (held == 0) begin_ = end_ = 0;
+  if (filled) {
+    // One that was filled and is empty again would serve, but more is to be expected.
+    if (held > size_ / 2 || (held == 0 && size_ < limit)) {
       const std::size_t size = std::max(held, std::min(limit, std::max(size_ * 2, kFirstSize)));
       auto data = std::make_unique_for_overwrite<char[]>(size);
       if (held != 0) std::memcpy(data.get(), data_.get() + begin_, held);

@@ -16,8 +16,8 @@ class ReadBuffer {
   void consume(std::size_t size) { begin_ += size; }
   void commit(std::size_t size) { end_ += size; }
 
-  // Room for more at the end: moves what is left to the front and grows when it is full, up to
-  // `limit` bytes in all. Empty when `limit` bytes are waiting already.
+  // Room for more at the end: moves what is left to the front and grows when the room before was
+  // all used, up to `limit` bytes in all. Empty when `limit` bytes are waiting already.
   std::span<char> prepare(std::size_t limit);
 
   // Gives a block that has grown back, if nothing is in it: idle connections should be small.

@@ -25,6 +25,9 @@ namespace {
 constexpr int kAcceptBatch = 64;
 // A pause when the process or the machine is out of descriptors or memory.
 constexpr auto kAcceptPause = 100ms;
+// Bytes of a response that wait in the kernel, which would take megabytes from each slow reader's
+// response, and tell for half a minute of none that the reader goes on.
+constexpr int kUnsent = 256 << 10;
 
 constexpr std::string_view kFull =
     "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 1\r\n"
@@ -130,6 +133,7 @@ class Server::Impl {
     ++of_this_address;
     const int on = 1;  // Fails on a unix socket, which has no such delay.
     ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    ::setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsent, sizeof kUnsent);
     auto connection = std::make_shared<Connection>(executor_, fd, peer.text(), state_);
     auto entry = connections_.insert(connections_.end(), std::move(connection));
     tasks_.spawn("http", [this, entry, key = peer.key()] { return run(entry, key); });

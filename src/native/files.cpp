@@ -64,11 +64,25 @@ FileInfo to_info(const wire::Entry& entry) {
 }
 
 // The helper runs our code, but what it passes is looked at before it is believed.
-void check_regular(const os::Fd& fd) {
+struct stat check_regular(const os::Fd& fd) {
+  // A descriptor that we have no room for gets lost on the way.
+  if (!fd) throw Error{Code::exhausted, "The server has too many files open"};
   struct stat info{};
-  if (!fd || ::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
+  if (::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     throw FileError{FileProblem::not_regular, "Not a regular file"};
   }
+  return info;
+}
+
+// The tenant can set the time of the last modification, but not the one of the last change; and a
+// file that takes the place of another one has another number.
+std::string version_of(const struct stat& info) {
+  char text[80];
+  std::snprintf(text, sizeof text, "%llx-%llx.%lx-%llx",
+                static_cast<unsigned long long>(info.st_ino),
+                static_cast<unsigned long long>(info.st_ctim.tv_sec), info.st_ctim.tv_nsec,
+                static_cast<unsigned long long>(info.st_size));
+  return text;
 }
 
 }  // namespace
@@ -147,8 +161,10 @@ class NativeFiles::Reading : public sandbox::OpenFile {
 
 class NativeFiles::Writing : public sandbox::NewFile {
  public:
-  Writing(asio::thread_pool& disk, std::unique_ptr<Link> link, os::Fd fd)
-      : disk_(disk), link_(std::move(link)), fd_(std::move(fd)) {}
+  Writing(asio::thread_pool& disk, std::unique_ptr<Link> link, sandbox::Usage used, os::Fd fd)
+      : disk_(disk), link_(std::move(link)), used_(used), fd_(std::move(fd)) {}
+
+  const sandbox::Usage& used() const override { return used_; }
 
   awaitable<void> write(std::string_view bytes) override {
     auto work = [fd = fd_.get(), bytes]() mutable {
@@ -179,6 +195,7 @@ class NativeFiles::Writing : public sandbox::NewFile {
  private:
   asio::thread_pool& disk_;
   std::unique_ptr<Link> link_;
+  sandbox::Usage used_;
   os::Fd fd_;
 };
 
@@ -199,18 +216,22 @@ awaitable<std::unique_ptr<sandbox::OpenFile>> NativeFiles::open(std::string path
   request.type = wire::Message::open;
   request.path = std::move(path);
   Reply reply = co_await link->ask(std::move(request));
-  check_regular(reply.fd);
+  const struct stat found = check_regular(reply.fd);
   FileInfo info = reply.answer.entries.empty() ? FileInfo{} : to_info(reply.answer.entries.front());
+  info.size = Bytes{static_cast<std::uint64_t>(found.st_size)};
+  info.version = version_of(found);
   co_return std::make_unique<Reading>(disk_, std::move(info), std::move(reply.fd));
 }
 
 awaitable<std::unique_ptr<sandbox::NewFile>> NativeFiles::create() {
   std::unique_ptr<Link> link = connect();
+  // By the same helper: each is a process of the sandbox, and those have a limit.
+  const sandbox::Usage used = co_await usage_by(*link);
   wire::Request request;
   request.type = wire::Message::create;
   Reply reply = co_await link->ask(std::move(request));
   check_regular(reply.fd);
-  co_return std::make_unique<Writing>(disk_, std::move(link), std::move(reply.fd));
+  co_return std::make_unique<Writing>(disk_, std::move(link), used, std::move(reply.fd));
 }
 
 awaitable<sandbox::Listing> NativeFiles::list(std::string path, std::size_t most) {
@@ -232,10 +253,14 @@ awaitable<sandbox::Listing> NativeFiles::list(std::string path, std::size_t most
 
 awaitable<sandbox::Usage> NativeFiles::usage() {
   const std::unique_ptr<Link> link = connect();
+  co_return co_await usage_by(*link);
+}
+
+awaitable<sandbox::Usage> NativeFiles::usage_by(Link& link) {
   wire::Request request;
   request.type = wire::Message::usage;
   request.most = kMostCounted;
-  const Reply reply = co_await link->ask(std::move(request));
+  const Reply reply = co_await link.ask(std::move(request));
   co_return sandbox::Usage{reply.answer.files, Bytes{reply.answer.bytes}};
 }
 

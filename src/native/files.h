@@ -27,6 +27,7 @@ class NativeFiles : public sandbox::Files {
   class Reading;
   class Writing;
   std::unique_ptr<Link> connect();
+  static awaitable<sandbox::Usage> usage_by(Link& link);
 
   asio::any_io_executor executor_;
   asio::thread_pool& disk_;

@@ -64,12 +64,19 @@ void Walker::run(Words words, const Context& context, Lookup lookup,
   --launches_;
 }
 
+// In any case of letters, as the clients' users know it: RM is no program, but meant as one.
+bool Walker::refuse_forbidden(std::size_t at, const std::string& name) {
+  std::string word;
+  for (const char c : name) word += c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  if (!rules_.forbidden.contains(word)) return false;
+  const std::string pattern = "\\b" + word + "\\b";
+  refuse(at, "Command contains forbidden pattern: " + pattern, pattern);
+  return true;
+}
+
 void Walker::run_path(const Word& word, Words words, const Context& context) {
   const std::string base = base_name(word.value);
-  if (rules_.forbidden.contains(base)) {
-    refuse(word.at, "Command contains forbidden pattern: \\b" + base + "\\b", "\\b" + base + "\\b");
-    return;
-  }
+  if (refuse_forbidden(word.at, base)) return;
   if (!rules_.commands) {
     dispatch(base, words, context, nullptr);
     return;
@@ -84,10 +91,7 @@ void Walker::run_path(const Word& word, Words words, const Context& context) {
 
 void Walker::check_name(const Word& word, const std::string& name, const Context& context,
                         Lookup lookup) {
-  if (rules_.forbidden.contains(name)) {
-    refuse(word.at, "Command contains forbidden pattern: \\b" + name + "\\b", "\\b" + name + "\\b");
-    return;
-  }
+  if (refuse_forbidden(word.at, name)) return;
   if (!rules_.commands) return;
   const bool program = rules_.commands->contains(name);
   const bool builtin = rules_.builtins.contains(name);

@@ -139,10 +139,7 @@ void Walker::walk_iteration(const Command& command, const Context& context) {
 }
 
 void Walker::walk_function(const Command& command, const Context& context) {
-  if (rules_.forbidden.contains(command.name)) {
-    refuse(command.at, "Command contains forbidden pattern: \\b" + command.name + "\\b",
-           "\\b" + command.name + "\\b");
-  }
+  refuse_forbidden(command.at, command.name);
   if (functions_.size() >= kMaxFunctions) {
     return refuse(command.at, "Too many functions in one command");
   }

@@ -92,6 +92,7 @@ class Walker {
   // commands.cpp
   void run(Words words, const Context& context, Lookup lookup = Lookup::shell,
            const std::vector<Assignment>* declared = nullptr);
+  bool refuse_forbidden(std::size_t at, const std::string& name);
   void run_path(const Word& word, Words words, const Context& context);
   void check_name(const Word& word, const std::string& name, const Context& context, Lookup lookup);
   bool dispatch(const std::string& name, Words words, const Context& context,

@@ -85,7 +85,8 @@ class FakeFiles : public Files {
   };
   class New : public NewFile {
    public:
-    explicit New(FakeFiles& files) : files_(files) {}
+    New(FakeFiles& files, Usage used) : files_(files), used_(used) {}
+    const Usage& used() const override { return used_; }
     awaitable<void> write(std::string_view bytes) override {
       text_ += bytes;
       co_return;
@@ -101,6 +102,7 @@ class FakeFiles : public Files {
 
    private:
     FakeFiles& files_;
+    Usage used_;
     std::string text_;
   };
 
@@ -113,14 +115,17 @@ class FakeFiles : public Files {
     if (found == content.end()) throw FileError{FileProblem::not_found, "no such file"};
     co_return std::make_unique<Open>(path, found->second);
   }
-  awaitable<std::unique_ptr<NewFile>> create() override { co_return std::make_unique<New>(*this); }
+  awaitable<std::unique_ptr<NewFile>> create() override {
+    const Usage used = co_await usage();
+    co_return std::make_unique<New>(*this, used);
+  }
   awaitable<Listing> list(std::string, std::size_t most) override {
     check();
     Listing listing;
     for (const auto& [name, text] : content) {
       if (listing.files.size() == most) listing.complete = false;
       if (!listing.complete) break;
-      listing.files.push_back({name, FileType::file, 0100644, Bytes{text.size()}, {}});
+      listing.files.push_back({name, FileType::file, 0100644, Bytes{text.size()}, {}, {}});
     }
     co_return listing;
   }

@@ -26,6 +26,7 @@ struct FileInfo {
   unsigned mode = 0;  // as st_mode
   Bytes size;
   std::chrono::system_clock::time_point modified;
+  std::string version;  // of a file that was opened: another one when its bytes may be others
 };
 
 // Why a file can't be had, beyond what Error's codes say.
@@ -51,10 +52,16 @@ class OpenFile {
   virtual awaitable<std::size_t> read(std::uint64_t offset, std::span<char> out) = 0;
 };
 
+struct Usage {
+  std::uint64_t files = 0;  // regular ones, at any depth
+  Bytes bytes;
+};
+
 // A file that has no name yet. Dropped without commit(), nothing of it is left.
 class NewFile {
  public:
   virtual ~NewFile() = default;
+  virtual const Usage& used() const = 0;  // by all the others, when it was made
   virtual awaitable<void> write(std::string_view bytes) = 0;
   // Gives it its name, in place of a regular file that had it; directories are made.
   virtual awaitable<FileInfo> commit(std::string path) = 0;
@@ -63,11 +70,6 @@ class NewFile {
 struct Listing {
   std::vector<FileInfo> files;
   bool complete = true;  // else there were more than asked for
-};
-
-struct Usage {
-  std::uint64_t files = 0;  // regular ones, at any depth
-  Bytes bytes;
 };
 
 // Paths are relative to the workspace, without . and .. parts. All throw FileError, and Error

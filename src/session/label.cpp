@@ -8,7 +8,7 @@ namespace tb::session {
 namespace json = boost::json;
 
 StoredSession to_stored(const Session& session) {
-  return {session.id,          session.spec.thread, session.spec.user,     session.spec.policy,
+  return {session.id,        session.spec.thread, session.spec.user,    session.spec.policy,
           session.spec.idle, session.created,     session.last_activity};
 }
 

@@ -14,9 +14,9 @@ constexpr auto kPauseAfterFailure = 2s;
 std::string describe(const PoolSettings& settings) {
   const sandbox::Limits& limits = settings.limits;
   std::string text = "ready " + settings.environment;
-  for (const std::uint64_t number : {limits.memory.count, limits.disk.count,
-                                     std::uint64_t{limits.cpu_quota}, std::uint64_t{limits.pids},
-                                     std::uint64_t{limits.open_files}}) {
+  for (const std::uint64_t number :
+       {limits.memory.count, limits.disk.count, std::uint64_t{limits.cpu_quota},
+        std::uint64_t{limits.pids}, std::uint64_t{limits.open_files}}) {
     text += " " + std::to_string(number);
   }
   for (const std::string& program : settings.programs) text += " " + program;
@@ -93,22 +93,26 @@ awaitable<std::shared_ptr<sandbox::Sandbox>> Pool::take(std::vector<std::string>
   const auto now = Clock::now();
   last_taken_ = now;
   if (now >= grow_at_) grow_at_ = now + settings_.refill_delay;
-  if (programs != settings_.programs) co_return co_await make_now(std::move(programs));
-  if (auto sandbox = take_ready()) co_return sandbox;
-  // The last place is being filled: that one is for us.
-  while (making_ > 0 && used_ + making_ >= settings_.capacity) {
+  const bool like_ready_ones = programs == settings_.programs;
+  for (;;) {
+    std::shared_ptr<sandbox::Sandbox> sandbox = like_ready_ones ? take_ready() : nullptr;
+    if (sandbox) co_return sandbox;
+    // The last place is being filled: that one is for us.
+    if (making_ == 0 || used_ + making_ < settings_.capacity) break;
     co_await made_.wait();
-    if (auto sandbox = take_ready()) co_return sandbox;
   }
   co_return co_await make_now(std::move(programs));
+}
+
+awaitable<void> Pool::give_way() {
+  if (!ready_.empty() && total() > settings_.capacity) co_await remove_ready();
 }
 
 awaitable<std::shared_ptr<sandbox::Sandbox>> Pool::make_now(std::vector<std::string> programs) {
   reserve();  // at once: others must not count on the same place
   if (metrics_) metrics_->pool_misses.add();
   try {
-    // A place that a ready one of another kind takes is given up for it.
-    if (!ready_.empty() && ready_.size() + used_ > settings_.capacity) co_await remove_ready();
+    co_await give_way();
     sandbox::SandboxSpec spec = spec_for(std::move(programs));
     co_return co_await make(std::move(spec));
   } catch (...) {
@@ -130,13 +134,12 @@ std::size_t Pool::wanted_now() const {
   return unused || now < grow_at_ ? std::min(settings_.minimum, settings_.size) : settings_.size;
 }
 
-bool Pool::lacks() const {
-  return ready_.size() < wanted_now() && ready_.size() + used_ < settings_.capacity;
-}
+bool Pool::lacks() const { return ready_.size() < wanted_now() && total() < settings_.capacity; }
 
 bool Pool::exceeds() const {
   const bool unused = settings_.idle.count() > 0 && Clock::now() - last_taken_ > settings_.idle;
-  return unused && ready_.size() > wanted_now();
+  return !ready_.empty() &&
+         (total() > settings_.capacity || (unused && ready_.size() > wanted_now()));
 }
 
 Milliseconds Pool::until_change() const {

@@ -54,6 +54,8 @@ class Pool {
   void count_used() { ++used_; }
   // A place for one that comes back. Throws Error{exhausted} at the capacity.
   void reserve();
+  // A ready one goes if it has the place that was just reserved.
+  awaitable<void> give_way();
   // A ready one that ended by itself.
   bool drop(const std::string& id);
 
@@ -68,6 +70,7 @@ class Pool {
   awaitable<void> tend();
   awaitable<void> make_ready();
   awaitable<void> remove_ready();
+  std::size_t total() const { return ready_.size() + used_ + making_; }
   std::size_t wanted_now() const;
   bool lacks() const;
   bool exceeds() const;
@@ -79,7 +82,7 @@ class Pool {
   Metrics* metrics_;
   const std::string label_;  // of ready ones
   Signal wanted_;            // there may be something to refill
-  Signal made_;    // a creation in the background is over
+  Signal made_;              // a creation in the background is over
   std::deque<std::shared_ptr<sandbox::Sandbox>> ready_;
   std::size_t used_ = 0;
   std::size_t making_ = 0;

@@ -17,8 +17,9 @@ struct World {
   Metrics metrics;
   Pool pool;
 
-  World(std::size_t size, std::size_t capacity)
-      : pool(loop.executor(), provider, settings(size, capacity), &metrics) {
+  World(std::size_t size, std::size_t capacity) : World(settings(size, capacity)) {}
+  explicit World(PoolSettings settings)
+      : pool(loop.executor(), provider, std::move(settings), &metrics) {
     set_log(LogLevel::off, false);
   }
   ~World() {
@@ -38,6 +39,22 @@ struct World {
     loop.settle();
   }
   auto take() { return loop.start(pool.take()); }
+  // Of a kind that is never ready.
+  auto take_other() {
+    std::vector<std::string> programs{"other"};
+    return loop.start(pool.take(std::move(programs)));
+  }
+  void wait_ready(std::size_t count) {
+    auto task = [this, count]() -> awaitable<bool> {
+      asio::steady_timer timer{loop.executor()};
+      while (pool.ready() != count) {
+        timer.expires_after(1ms);
+        co_await timer.async_wait(asio::use_awaitable);
+      }
+      co_return true;
+    };
+    loop.run(task());
+  }
 };
 
 TEST(Pool, IsFilledInTheBackground) {
@@ -136,6 +153,94 @@ TEST(Pool, TheLastPlaceIsNotRefusedWhileItIsBeingFilled) {
   world.loop.settle();
   EXPECT_NO_THROW(taken->get());
   EXPECT_EQ(world.provider.creations, 1u);
+}
+
+TEST(Pool, TheLastPlaceIsForOneOfAnotherKindToo) {
+  World world{1, 1};
+  world.provider.hold();
+  world.open();
+  const auto taken = world.take_other();
+  world.provider.let_go();
+  world.loop.settle();
+  EXPECT_NO_THROW(taken->get());
+  EXPECT_EQ(world.pool.used(), 1u);
+  EXPECT_EQ(world.provider.sandboxes.size(), 1u);
+}
+
+TEST(Pool, AReadyOneGivesWayToOneOfAnotherKind) {
+  World world{2, 2};
+  world.open();
+  world.provider.hold();
+  world.pool.drop(world.provider.sandboxes.begin()->first);
+  world.provider.sandboxes.erase(world.provider.sandboxes.begin());
+  world.loop.settle();  // one is ready, one is being made
+  const auto taken = world.take_other();
+  world.provider.let_go();
+  world.loop.settle();
+  EXPECT_NO_THROW(taken->get());
+  EXPECT_EQ(world.pool.ready() + world.pool.used(), 2u);
+  EXPECT_EQ(world.provider.sandboxes.size(), 2u);
+}
+
+TEST(Pool, AReadyOneGivesWayToOneThatComesBack) {
+  World world{2, 2};
+  world.open();
+  world.pool.reserve();
+  world.loop.run(world.pool.give_way());
+  EXPECT_EQ(world.pool.ready() + world.pool.used(), 2u);
+  EXPECT_EQ(world.provider.destroyed.size(), 1u);
+}
+
+TEST(Pool, ShrinksToTheCapacityOfToday) {
+  World world{1, 3};
+  for (const char* id : {"a", "b", "c"}) {
+    sandbox::Found found;
+    found.id = id;
+    world.pool.add_ready(world.loop.run(world.provider.adopt(found)));
+  }
+  world.pool.count_used();
+  world.open();
+  EXPECT_EQ(world.pool.ready(), 2u);
+}
+
+TEST(Pool, TheMinimumIsMadeAtOnceAndTheRestAfterTheDelay) {
+  PoolSettings settings = World::settings(4, 20);
+  settings.minimum = 2;
+  settings.refill_delay = 50ms;
+  World world{settings};
+  world.open();
+  EXPECT_EQ(world.pool.ready(), 4u);
+  for (int i = 0; i < 4; ++i) world.take()->get();
+  EXPECT_EQ(world.pool.ready(), 2u);
+  world.wait_ready(4);
+}
+
+TEST(Pool, ShrinksToTheMinimumWhenNobodyComes) {
+  PoolSettings settings = World::settings(3, 20);
+  settings.minimum = 1;
+  settings.idle = 20ms;
+  settings.sweep = 5ms;
+  World world{settings};
+  world.open();
+  world.wait_ready(1);
+  EXPECT_EQ(world.provider.destroyed.size(), 2u);
+  world.take()->get();
+  world.wait_ready(3);
+}
+
+TEST(Pool, KnowsReadyOnesOfOtherSettingsApart) {
+  World world{1, 2};
+  EXPECT_TRUE(World(1, 2).pool.would_make(world.pool.ready_label()));
+  EXPECT_TRUE(World(2, 9).pool.would_make(world.pool.ready_label()));
+  std::vector<PoolSettings> others(5, World::settings(1, 2));
+  others[0].environment = "host";
+  others[1].limits.pids = 78;
+  others[2].limits.memory = 1_GiB;
+  others[3].limits.disk = 1_GiB;
+  others[4].programs = {"ls"};
+  for (const PoolSettings& other : others) {
+    EXPECT_FALSE(World{other}.pool.would_make(world.pool.ready_label()));
+  }
 }
 
 TEST(Pool, ClosesWhileItIsFilling) {

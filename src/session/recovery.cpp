@@ -7,6 +7,15 @@
 #include "session/sessions.h"
 
 namespace tb::session {
+namespace {
+
+// Written by us, read back as something else: such a session might never end.
+bool sound(const StoredSession& stored) {
+  constexpr Milliseconds kLongest = std::chrono::hours{24} * 365 * 10;
+  return stored.idle > Milliseconds{0} && stored.idle <= kLongest;
+}
+
+}  // namespace
 
 awaitable<void> Sessions::open() {
   Known known;
@@ -17,19 +26,24 @@ awaitable<void> Sessions::open() {
   std::vector<sandbox::Found> all = co_await provider_.list();
   std::vector<std::string> ids;
   for (const sandbox::Found& found : all) ids.push_back(found.id);
+  // First: a thread of theirs may have another session by now.
+  co_await drop_without_files(known, ids);
   // All at once: one that does not answer keeps nobody waiting for long.
   Signal done{executor_};
   TaskGroup tasks{executor_, [](const std::string&, std::exception_ptr) {}};
   std::size_t left = all.size();
   for (sandbox::Found& found : all) {
     tasks.spawn("adopt", [&, found = std::move(found)]() -> awaitable<void> {
-      co_await adopt(found, known);
+      try {
+        co_await adopt(found, known);
+      } catch (const std::exception& error) {
+        events_.session_adoption_failed({.session = found.id}, error.what());
+      }
       if (--left == 0) done.notify_all();
     });
   }
   while (left > 0) co_await done.wait();
   co_await tasks.close();
-  co_await drop_without_files(known, ids);
   tasks_.spawn("keep used sessions alive", [this] { return keep_used_alive(); });
   pool_.open();
 }
@@ -38,7 +52,7 @@ awaitable<void> Sessions::open() {
 std::shared_ptr<Session> Sessions::recall(const sandbox::Found& found, const Known& known) const {
   std::optional<StoredSession> stored = from_label(found.label);
   const auto kept = known.find(found.id);
-  if (kept != known.end()) stored = kept->second;
+  if (kept != known.end() && sound(kept->second)) stored = kept->second;
   if (!stored) return nullptr;
   const policy::Policy* policy = policies_.find(stored->policy);
   if (!policy) {
@@ -83,19 +97,28 @@ awaitable<void> Sessions::adopt(sandbox::Found found, const Known& known) {
   }
   session->sandbox = co_await reach(found);
   if (session->sandbox) pool_.count_used();
-  if (session->sandbox && pool_.would_make(found.label)) {
+  if (session->sandbox && !from_label(found.label)) {
     // Its server died between the two.
     provider_.assign(*session->sandbox, to_label(to_stored(*session)), session->spec.idle);
   }
   if (find_thread(session->spec.thread)) session->spec.thread.clear();
   insert(session);
-  if (!known.contains(found.id)) {
-    StoredSession stored = to_stored(*session);
-    co_await store_.put(std::move(stored));
-    log(LogLevel::warning, "session_restored_from_label",
-        {{"session", session->id.substr(0, 12)}});
-  }
   events_.session_adopted(session->who(), session->sandbox != nullptr);
+  if (known.contains(found.id)) co_return;
+  log(LogLevel::warning, "session_restored_from_label", {{"session", session->id.substr(0, 12)}});
+  // If it can't be written, the label brings it back the next time too.
+  StoredSession stored = to_stored(*session);
+  co_await store_.put(std::move(stored));
+}
+
+// A store that fails tries again; if we die before, the next start finds that there are no files.
+awaitable<void> Sessions::drop_row(std::string id) {
+  try {
+    co_await store_.remove(id);
+  } catch (const Error& error) {
+    log(LogLevel::warning, "store_removal_failed",
+        {{"session", id.substr(0, 12)}, {"error", error.what()}});
+  }
 }
 
 // Ended while no server was there: the files are gone with the sandbox.
@@ -103,7 +126,7 @@ awaitable<void> Sessions::drop_without_files(const Known& known,
                                              const std::vector<std::string>& found) {
   for (const auto& [id, stored] : known) {
     if (std::find(found.begin(), found.end(), id) != found.end()) continue;
-    co_await store_.remove(id);
+    co_await drop_row(id);
     const Who who{stored.user, stored.thread, id};
     const auto age = std::chrono::system_clock::now() - stored.created;
     events_.session_expired(who, std::chrono::duration_cast<Milliseconds>(age));

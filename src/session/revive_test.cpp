@@ -7,8 +7,8 @@
 #include "base/test_loop.h"
 #include "sandbox/fake_provider.h"
 #include "session/label.h"
-#include "session/test_parts.h"
 #include "session/sessions.h"
+#include "session/test_parts.h"
 
 namespace tb::session {
 namespace {

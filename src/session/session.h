@@ -30,11 +30,10 @@ struct Session {
   std::shared_ptr<sandbox::Sandbox> sandbox;  // null: only the files are there, as after a crash
   unsigned uses = 0;                          // requests at work on it right now
   std::chrono::steady_clock::time_point renewed;
+  std::chrono::steady_clock::time_point used_until;  // idle time begins then at the earliest
 
   WallTime expires() const { return last_activity + spec.idle; }
-  Who who(std::string_view request = {}) const {
-    return {spec.user, spec.thread, id, request};
-  }
+  Who who(std::string_view request = {}) const { return {spec.user, spec.thread, id, request}; }
   Milliseconds age() const {
     return std::chrono::duration_cast<Milliseconds>(std::chrono::system_clock::now() - created);
   }

@@ -11,12 +11,19 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr Milliseconds kClearing = 10s;
-constexpr Milliseconds kMargin = 5s;      // beyond a command's timeout, for its end to arrive
-constexpr Milliseconds kUsedPeriod = 1s;  // how often sessions in use are looked at
+constexpr Milliseconds kMargin = 5s;  // beyond a command's timeout, for its end to arrive
 
 Milliseconds since(Clock::time_point start) {
   return std::chrono::duration_cast<Milliseconds>(Clock::now() - start);
 }
+
+// Until a command runs; from then on it counts itself.
+struct Busy {
+  explicit Busy(Session& which) : session(which) { ++session.uses; }
+  ~Busy() { --session.uses; }
+  Busy(const Busy&) = delete;
+  Session& session;
+};
 
 Error expired() { return Error{Code::not_found, "Invalid or expired session"}; }
 
@@ -60,21 +67,6 @@ std::string as_script(const sandbox::Command& command) {
 
 }  // namespace
 
-Use::Use(Sessions& sessions, std::shared_ptr<Session> session, bool renews)
-    : sessions_(&sessions),
-      session_(std::move(session)),
-      sandbox_(session_->sandbox),
-      renews_(renews) {
-  if (!sandbox_) throw Error{Code::unavailable, "the sandbox ended again at once"};
-  if (session_->uses++ == 0) sessions_->used_[session_->id] = session_;
-}
-
-Use::~Use() {
-  if (!session_) return;
-  if (--session_->uses == 0) sessions_->used_.erase(session_->id);
-  if (renews_ && sessions_->find(session_->id) == session_) sessions_->touch(*session_);
-}
-
 Sessions::Sessions(asio::any_io_executor executor, Parts parts, Settings settings)
     : executor_(executor),
       provider_(parts.provider),
@@ -102,8 +94,8 @@ void Sessions::connect_gauges() {
 
 const policy::Policy& Sessions::policy_named(const std::string& name) const {
   if (const policy::Policy* found = policies_.find(name)) return *found;
-  throw Error{Code::invalid, "Unknown policy \"" + name + "\": this server has " +
-                                 join_names(policies_.names())};
+  throw Error{Code::invalid,
+              "Unknown policy \"" + name + "\": this server has " + join_names(policies_.names())};
 }
 
 awaitable<void> Sessions::close() {
@@ -198,6 +190,7 @@ awaitable<std::shared_ptr<Session>> Sessions::create(SessionSpec spec) {
 
 // On disk before anybody hears of it; with its sandbox, too, so that either finds the other again.
 awaitable<void> Sessions::keep(std::shared_ptr<Session> session) {
+  sessions_[session->id] = session;  // if its sandbox ends meanwhile, that is noticed
   provider_.assign(*session->sandbox, to_label(to_stored(*session)), session->spec.idle);
   std::exception_ptr failure;
   try {
@@ -207,7 +200,8 @@ awaitable<void> Sessions::keep(std::shared_ptr<Session> session) {
     failure = std::current_exception();
   }
   if (!failure) co_return;
-  pool_.gone();
+  erase(session);
+  if (session->sandbox) pool_.gone();
   co_await provider_.destroy(session->id);
   std::rethrow_exception(failure);
 }
@@ -220,27 +214,6 @@ void Sessions::record(const char* kind, const Session& session) {
   event.thread = session.spec.thread;
   event.user = session.spec.user;
   store_.record(std::move(event));
-}
-
-void Sessions::touch(Session& session, Milliseconds more) {
-  session.last_activity = std::chrono::system_clock::now();
-  session.renewed = Clock::now();
-  if (session.sandbox) provider_.renew(*session.sandbox, session.spec.idle + more);
-  store_.touch(session.id, session.last_activity);
-}
-
-// A request may take longer than its session may be idle.
-awaitable<void> Sessions::keep_used_alive() {
-  asio::steady_timer timer{executor_};
-  for (;;) {
-    timer.expires_after(kUsedPeriod);
-    co_await timer.async_wait(asio::use_awaitable);
-    for (const auto& [id, session] : used_) {
-      if (!session->sandbox || Clock::now() - session->renewed < session->spec.idle / 4) continue;
-      session->renewed = Clock::now();
-      provider_.renew(*session->sandbox, session->spec.idle);
-    }
-  }
 }
 
 awaitable<void> Sessions::awake(std::shared_ptr<Session> session) {
@@ -270,8 +243,9 @@ awaitable<void> Sessions::revive(std::shared_ptr<Session> session) {
   const auto began = Clock::now();
   // Its PID 1 is dead, but the provider has not cleared it away yet: that comes first.
   auto cleared = [&session] { return session->sandbox == nullptr; };
-  const bool gone = co_await gone_.until(cleared, kClearing);
-  if (!gone) throw Error{Code::unavailable, "the sandbox has ended, but not gone"};
+  co_await gone_.until(cleared, kClearing);
+  if (find(session->id) != session) throw expired();
+  if (std::exchange(session->sandbox, nullptr)) pool_.gone();  // told before it was known as ours
   sandbox::SandboxSpec spec = pool_.spec_for(programs_of(session->policy));
   spec.id = session->id;
   spec.idle = session->spec.idle;
@@ -279,10 +253,13 @@ awaitable<void> Sessions::revive(std::shared_ptr<Session> session) {
   pool_.reserve();
   std::shared_ptr<sandbox::Sandbox> sandbox;
   try {
+    co_await pool_.give_way();
     sandbox = co_await provider_.create(std::move(spec));
-  } catch (...) {
+    if (!sandbox->alive()) throw Error{Code::unavailable, "the sandbox ended again at once"};
+  } catch (const Error& error) {
     pool_.gone();
-    throw;
+    if (error.code() != Code::conflict) throw;
+    throw Error{Code::unavailable, "the sandbox has ended, but not gone"};
   }
   if (!find(session->id)) {
     // It was removed meanwhile: nothing of it may stay.
@@ -293,17 +270,6 @@ awaitable<void> Sessions::revive(std::shared_ptr<Session> session) {
   session->sandbox = std::move(sandbox);
   events_.session_revived(session->who(), since(began));
   record("session_revived", *session);
-}
-
-awaitable<Use> Sessions::use(std::shared_ptr<Session> session) {
-  co_await awake(session);
-  touch(*session);
-  co_return Use{*this, std::move(session), true};
-}
-
-awaitable<Use> Sessions::look(std::shared_ptr<Session> session) {
-  co_await awake(session);
-  co_return Use{*this, std::move(session), false};
 }
 
 void Sessions::check(const policy::Policy& policy, const sandbox::Command& command,
@@ -324,6 +290,7 @@ awaitable<std::shared_ptr<sandbox::Process>> Sessions::start(std::shared_ptr<Ses
   co_await awake(session);
   const Milliseconds more = command.timeout ? *command.timeout + kMargin : Milliseconds{0};
   touch(*session, more);
+  const Busy busy{*session};
   const std::shared_ptr<sandbox::Sandbox> sandbox = session->sandbox;
   if (!sandbox) throw Error{Code::unavailable, "the sandbox ended again at once"};
   const std::string text = text_of(command);
@@ -349,11 +316,14 @@ awaitable<std::shared_ptr<sandbox::Process>> Sessions::execute(std::shared_ptr<S
 awaitable<bool> Sessions::remove(std::string id) {
   const auto session = find(id);
   if (!session) co_return false;
-  const bool had_sandbox = session->sandbox != nullptr;
   erase(session);
-  if (had_sandbox) pool_.gone();
+  // Held until it is destroyed: then commands in it end with an answer.
+  const std::shared_ptr<sandbox::Sandbox> sandbox = std::exchange(session->sandbox, nullptr);
+  if (sandbox) pool_.gone();
+  gone_.notify_all();  // who waits to bring it back need not
+  // Its thread may come again at once: the row goes before that one's can be written.
+  co_await drop_row(id);
   co_await provider_.destroy(id);
-  co_await store_.remove(id);
   events_.session_cleaned_up(session->who(), session->age());
   record("session_cleaned_up", *session);
   co_return true;
@@ -375,14 +345,9 @@ void Sessions::on_gone(const std::string& id, bool files_kept) {
     return;
   }
   erase(session);
-  forget(id);
+  tasks_.spawn("forget", [this, id] { return drop_row(id); });
   events_.session_expired(session->who(), session->age());
   record("session_expired", *session);
-}
-
-// A store that fails now has it removed at the next start, since there are no files for it.
-void Sessions::forget(std::string id) {
-  tasks_.spawn("forget", [this, id = std::move(id)] { return store_.remove(id); });
 }
 
 }  // namespace tb::session

@@ -14,7 +14,7 @@ namespace tb::session {
 
 class Sessions;
 
-// While it lives, its session is not idle. Sessions outlives it.
+// While it lives, its session is not idle, unless it only looks. Sessions outlives it.
 class Use {
  public:
   Use(Sessions& sessions, std::shared_ptr<Session> session, bool renews);
@@ -63,7 +63,7 @@ class Sessions {
 
   // Its sandbox, brought back first if only its files are there, and kept from idling.
   awaitable<Use> use(std::shared_ptr<Session> session);
-  // The same for who only looks: that is no activity.
+  // Its sandbox for who only looks: that is no activity, and keeps nothing from idling.
   awaitable<Use> look(std::shared_ptr<Session> session);
 
   // Throws PolicyError when `policy` refuses the command.
@@ -100,8 +100,9 @@ class Sessions {
   void insert(std::shared_ptr<Session> session);
   void erase(const std::shared_ptr<Session>& session);
   void touch(Session& session, Milliseconds more = Milliseconds{0});
+  void renew(Session& session, Milliseconds more);
   void on_gone(const std::string& id, bool files_kept);
-  void forget(std::string id);
+  awaitable<void> drop_row(std::string id);
   awaitable<void> keep_used_alive();
   const policy::Policy& policy_named(const std::string& name) const;
   void record(const char* kind, const Session& session);
@@ -123,7 +124,6 @@ class Sessions {
   Pool pool_;
   std::unordered_map<std::string, std::shared_ptr<Session>> sessions_;
   std::unordered_map<std::string, std::shared_ptr<Session>> threads_;
-  std::unordered_map<std::string, std::shared_ptr<Session>> used_;       // by requests, right now
   std::unordered_map<std::string, std::shared_ptr<Creation>> creating_;  // by thread
   std::unordered_map<std::string, std::shared_ptr<Creation>> waking_;    // by session
   Signal gone_;                                                          // a sandbox of ours is

@@ -48,7 +48,8 @@ class Store {
   virtual awaitable<void> put(StoredSession session) = 0;
   // Written soon; many in a row become one write. An unknown id is fine.
   virtual void touch(std::string id, WallTime last_activity) = 0;
-  // Returns when a crash can't bring it back; an unknown id is fine. Throws Error{unavailable}.
+  // Returns when a crash can't bring it back; an unknown id is fine. Throws Error{unavailable}:
+  // then it is tried again, as long as this process lives.
   virtual awaitable<void> remove(std::string id) = 0;
   // Written soon, in order; the oldest are forgotten when there are too many.
   virtual void record(Event event) = 0;

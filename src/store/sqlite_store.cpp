@@ -77,11 +77,12 @@ SqliteStore::Done SqliteStore::reply_to(std::function<void(std::exception_ptr)> 
   };
 }
 
-awaitable<void> SqliteStore::perform(bool reads, Work work) {
+awaitable<void> SqliteStore::perform(bool reads, Work work, std::string removes) {
   auto waiting = std::make_shared<Waiting>(executor_);
   Job job;
   job.reads = reads;
   job.work = std::move(work);
+  job.removes = std::move(removes);
   job.done = reply_to([waiting](std::exception_ptr failure) {
     waiting->over = true;
     waiting->failure = failure;
@@ -114,14 +115,15 @@ awaitable<void> SqliteStore::put(StoredSession session) {
   {
     const std::lock_guard lock{mutex_};
     touches_.erase(session.id);  // an earlier one must not be written after this
+    removals_.erase(session.id);
   }
   Work work = [session = std::move(session)](Tables& tables) { tables.put(session); };
   co_await perform(false, std::move(work));
 }
 
 awaitable<void> SqliteStore::remove(std::string id) {
-  Work work = [id = std::move(id)](Tables& tables) { tables.remove(id); };
-  co_await perform(false, std::move(work));
+  Work work = [id](Tables& tables) { tables.remove(id); };
+  co_await perform(false, std::move(work), std::move(id));
 }
 
 awaitable<std::vector<Event>> SqliteStore::events(std::string session, std::size_t limit) {
@@ -213,6 +215,7 @@ SqliteStore::Batch SqliteStore::next_batch() {
     }
   }
   Batch batch;
+  batch.removals.swap(removals_);
   batch.jobs.swap(jobs_);
   batch.touches.swap(touches_);
   batch.events.swap(events_);
@@ -222,7 +225,7 @@ SqliteStore::Batch SqliteStore::next_batch() {
 }
 
 bool SqliteStore::writes(const Batch& batch) {
-  if (!batch.touches.empty() || !batch.events.empty()) return true;
+  if (!batch.removals.empty() || !batch.touches.empty() || !batch.events.empty()) return true;
   return std::any_of(batch.jobs.begin(), batch.jobs.end(),
                      [](const Job& job) { return !job.reads; });
 }
@@ -252,6 +255,7 @@ void SqliteStore::write(Batch& batch) {
 
 void SqliteStore::commit(Batch& batch) {
   tables_->begin();
+  for (const std::string& id : batch.removals) tables_->remove(id);
   for (Job& job : batch.jobs) {
     job.failure = nullptr;
     if (job.reads) continue;
@@ -297,10 +301,14 @@ void SqliteStore::recover(std::string damage) {
   recovered_ = std::move(opened.recovered);
 }
 
-// Touches and events are tried again; what came meanwhile is newer.
+// Removals, touches and events are tried again; what came meanwhile is newer.
 void SqliteStore::keep(Batch& batch) {
   const std::lock_guard lock{mutex_};
   if (batch.last) return;
+  removals_.merge(batch.removals);
+  for (const Job& job : batch.jobs) {
+    if (!job.removes.empty()) removals_.insert(job.removes);
+  }
   touches_.merge(batch.touches);
   events_.insert(events_.begin(), std::make_move_iterator(batch.events.begin()),
                  std::make_move_iterator(batch.events.end()));
@@ -308,7 +316,8 @@ void SqliteStore::keep(Batch& batch) {
     events_.pop_front();
     ++dropped_;
   }
-  if (!touches_.empty() || !events_.empty()) soon_ = Clock::now() + settings_.retry;
+  if (!removals_.empty() || !touches_.empty() || !events_.empty())
+    soon_ = Clock::now() + settings_.retry;
 }
 
 void SqliteStore::tell(std::string trouble) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <unordered_map>
 
@@ -53,10 +54,12 @@ class SqliteStore : public session::Store {
   struct Job {
     bool reads = false;  // needs no transaction, and sees all that was asked for before
     Work work;
+    std::string removes;  // the session that goes with it, if one does
     Done done;
     std::exception_ptr failure;
   };
   struct Batch {
+    std::set<std::string> removals;  // that failed before: first, for threads that come again
     std::deque<Job> jobs;
     std::unordered_map<std::string, WallTime> touches;
     std::deque<Event> events;
@@ -64,7 +67,7 @@ class SqliteStore : public session::Store {
   };
   // On the loop's thread.
   void submit(Job job);
-  awaitable<void> perform(bool reads, Work work);
+  awaitable<void> perform(bool reads, Work work, std::string removes = {});
   Done reply_to(std::function<void(std::exception_ptr)> on_loop) const;
   void wake_soon();
 
@@ -87,6 +90,7 @@ class SqliteStore : public session::Store {
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable wake_;
   std::deque<Job> jobs_;
+  std::set<std::string> removals_;
   std::unordered_map<std::string, WallTime> touches_;
   std::deque<Event> events_;
   std::optional<std::chrono::steady_clock::time_point> soon_;  // touches or events are due then

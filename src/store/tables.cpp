@@ -20,7 +20,11 @@ std::int64_t to_number(WallTime time) {
   return std::chrono::duration_cast<Milliseconds>(time.time_since_epoch()).count();
 }
 
-WallTime to_time(std::int64_t number) { return WallTime{Milliseconds{number}}; }
+// A damaged number is a wrong time, but one that can be reckoned with.
+WallTime to_time(std::int64_t number) {
+  constexpr std::int64_t kLatest = 1000ll << 32;
+  return WallTime{Milliseconds{std::clamp<std::int64_t>(number, 0, kLatest)}};
+}
 
 // SQLite would make it with the umask's rights; its log gets the rights of the file.
 void ensure_file(const std::string& path) {

@@ -10,7 +10,8 @@ import pytest
 
 MANUAL = pathlib.Path(__file__).resolve().parents[2] / "docs" / "api.md"
 OPERATIONS = {"createSession", "getSession", "getStatus", "cleanup", "execute", "listProcesses",
-              "getProcess", "readOutput", "uploadFile", "downloadFile", "listFiles", "getHealth",
+              "getProcess", "readOutput", "uploadFile", "downloadFile",
+              "downloadFileByQuery", "listFiles", "getHealth",
               "getMetrics", "getOpenapi", "getDocs", "getRedoc"}
 
 
@@ -62,8 +63,6 @@ def response_of(spec, operation_id, status):
 
 def assert_described(spec, operation_id, reply, status):
     """The status, type, body and headers of a real answer are those of the description."""
-    if reply.status == 404 and reply.json.get("error") == "Not Found":
-        pytest.skip(f"{operation_id} has no route yet")  # src/api/docs_test.cpp counts these
     assert reply.status == status, reply
     described = response_of(spec, operation_id, status)
     kind = reply.headers.get("Content-Type", "").split(";")[0]
@@ -107,12 +106,6 @@ def test_the_frame_is_openapi_31(spec, server):
             assert re.fullmatch("[1-5][0-9][0-9]", status)
             assert response["description"]
             assert set(response) <= {"description", "headers", "content"}
-
-
-def test_an_official_validator_agrees(spec):
-    official = pytest.importorskip("openapi_spec_validator",
-                                   reason="no openapi_spec_validator (Debian 12 has none)")
-    official.validate(spec)
 
 
 def test_every_reference_leads_somewhere_and_everything_is_used(spec):
@@ -227,10 +220,10 @@ def test_refused_commands_are_as_described(server, spec, session, status, fields
         assert not validator(spec, spec["components"]["schemas"]["Execute"]).is_valid(body)
 
 
-def test_what_the_policy_refuses_is_as_described(server, spec, session):
+def test_what_the_policy_refuses_is_as_described(server, spec):
+    session = server.post("/create_session", {"policy": "strict"}).json["session_id"]
     reply = server.try_execute(session, "ls; rm -r x")
-    if reply.status == 200:
-        pytest.skip("there is no command policy yet")
+    server.cleanup(session)
     assert_described(spec, "execute", reply, 400)
     assert {"command", "forbidden_pattern", "position"} <= set(reply.json)
 
@@ -286,8 +279,6 @@ def test_finding_a_session_is_as_described(server, spec):
 
 
 def test_the_status_of_a_session_is_as_described(server, spec, session):
-    if server.get(f"/status/{session}").status != 200:
-        pytest.skip("getStatus has no route yet")
     assert_described(spec, "getStatus", server.get(f"/status/{session}"), 200)
     assert_described(spec, "getStatus", server.get("/status/nobody"), 404)
 
@@ -351,7 +342,6 @@ def test_refused_lists_are_as_described(server, spec):
     assert_described(spec, "listFiles", server.get("/list_files?session_id=nobody"), 404)
 
 
-@pytest.mark.xfail(strict=True, reason="request ids are not there yet")
 def test_every_answer_has_a_request_id(server):
     for path in ("/health", "/docs", "/nothing"):
         assert server.get(path).headers["X-Request-Id"]
@@ -365,9 +355,6 @@ def test_the_lines_of_the_manual_work(server, tmp_path):
     done = subprocess.run(["bash", "-euc", script], cwd=tmp_path, capture_output=True, text=True,
                           timeout=60)
     assert done.returncode == 0, done.stderr
-    missing = '{"error":"Not Found","detail":"Not Found"}'
-    assert '"error"' not in done.stdout.replace(missing, ""), done.stdout
+    assert '"error"' not in done.stdout, done.stdout
     assert '"stdout":"hello\\n"' in done.stdout and '"cleaned_up"' in done.stdout
-    if missing in done.stdout:
-        pytest.skip("some routes are not there yet")
     assert (tmp_path / "copy.csv").read_text() == "a,b\n1,2\n"

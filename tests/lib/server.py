@@ -33,7 +33,9 @@ DEFAULTS = {"PORT": "0", "POOL_SIZE": "1", "MAX_POOL_SIZE": "200", "CPU_QUOTA": 
 SETTINGS = re.compile(r"^(HOST|PORT|ALLOW_NO_AUTH|STATE_DIR|WORKER_ID|ENVIRONMENT|POOL_SIZE|"
                       r"MAX_\w+|MEMORY_LIMIT|\w+_TIMEOUT\w*|CPU_QUOTA|PIDS_LIMIT|OUTPUT_\w+|"
                       r"MIN_\w+|\w+_POLICY|\w+_POLICIES|REGISTRY_DIR|CORS_\w+|SHUTDOWN_\w+|"
-                      r"KEEPER_GRACE|LOG_\w+|THREADBOX_FAULTS)$")
+                      r"KEEPER_GRACE|LOG_\w+|DEBUG|REDIS_\w+|\w+_CLEANUP|CLEANUP_\w+|POOL_\w+|"
+                      r"CONTAINER_\w+|WORKSPACE_DIR|HOST_WORKSPACE_PATH|SANDBOX_\w+|DOCKER_\w+|"
+                      r"THREADBOX_FAULTS)$")
 
 
 def wait_until(condition, what, seconds=None):
@@ -321,6 +323,23 @@ class Server:
     def cleanup(self, session):
         reply = self.post("/cleanup", {"session_id": session})
         assert reply.status == 200, reply
+
+    def upload(self, session, name, data):
+        form = (b"--b\r\nContent-Disposition: form-data; name=\"session_id\"\r\n\r\n%s\r\n--b\r\n"
+                b"Content-Disposition: form-data; name=\"file\"; filename=\"%s\"\r\n\r\n%s\r\n"
+                b"--b--\r\n" % (session.encode(), name.encode(), data))
+        return self.post("/upload_file", form,
+                         headers={"Content-Type": "multipart/form-data; boundary=b"})
+
+    def download(self, session, name):
+        return self.post("/download_file", {"session_id": session, "filename": name})
+
+    def exists(self, session):
+        """Asked without a look into the sandbox, which would be work there."""
+        return self.get(f"/api/sessions/{session}/processes").status == 200
+
+    def wait_gone(self, session, seconds=None):
+        wait_until(lambda: not self.exists(session), f"session {session} is gone", seconds)
 
     def processes(self, session):
         reply = self.get(f"/api/sessions/{session}/processes")

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ways to look at a sandbox from within: Python code, system calls, and the probe's rows."""
 import json
+import os
 import pathlib
+import time
 
 import pytest
 
+CANARY = "the host's own"
 PROBE = pathlib.Path(__file__).parent / "probes" / "escape_probe.py"
 
 PRELUDE = """
@@ -40,6 +43,29 @@ def run_probe(server, session, *options, timeout=60):
     return {row["id"]: row for row in rows}
 
 
+def start_tenant(server, session, code, *words):
+    """A program of the tenant's in the background, once it has said that it is ready."""
+    server.stdout(session, "cat > /dev/shm/p.py", stdin=code)
+    server.execute(session, "python3 /dev/shm/p.py " + " ".join(words) + " > /dev/shm/said 2>&1 & "
+                            "until grep -q . /dev/shm/said; do sleep 0.01; done")
+    assert server.stdout(session, "cat /dev/shm/said") == "ready\n"
+
+
+def quick(function, *args, seconds=3, **fields):
+    began = time.monotonic()
+    reply = function(*args, **fields)
+    assert time.monotonic() - began < seconds, "an answer that has to wait for nobody"
+    return reply
+
+
+def refused(reply):
+    """A clear refusal: 4xx, with a text, and nothing of any file in it."""
+    assert 400 <= reply.status < 500, reply
+    assert reply.json["error"] and reply.json["detail"] == reply.json["error"]
+    assert b"root:" not in reply.body and CANARY.encode() not in reply.body
+    return reply
+
+
 @pytest.fixture
 def inside(server, session):
     """Runs Python code in a fresh session; what it tells is the answer."""
@@ -53,3 +79,13 @@ def probe(server):
     session = server.create()
     yield run_probe(server, session)
     server.cleanup(session)
+
+
+@pytest.fixture(scope="session")
+def canary(tmp_path_factory):
+    """A file and a directory of the host that nothing here may read or change."""
+    place = tmp_path_factory.mktemp("canary")
+    (place / "f").write_text(CANARY)
+    yield place
+    assert (place / "f").read_text() == CANARY
+    assert os.listdir(place) == ["f"]

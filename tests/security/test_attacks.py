@@ -44,7 +44,7 @@ class Box:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
-        defaults = {"POOL_SIZE": "0", "CPU_QUOTA": "100000", "LOG_LEVEL": "warning"}
+        defaults = dict(POOL_SIZE="0", CPU_QUOTA="100000", LOG_LEVEL="error", DEFAULT_POLICY="open")
         self.env = {**os.environ, **defaults, **settings,
                     "STATE_DIR": self.state, "PORT": str(self.port)}
         self.process = None

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// What keeps a session from being idle.
+#include "base/error.h"
+#include "base/log.h"
+#include "session/sessions.h"
+
+namespace tb::session {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr Milliseconds kUsedPeriod = 1s;  // how often sessions in use are looked at
+constexpr Milliseconds kUsedMargin = 3 * kUsedPeriod;
+
+// By requests, or by commands that run: those of an earlier server too.
+bool in_use(const Session& session) {
+  if (session.uses > 0) return true;
+  if (!session.sandbox) return false;
+  for (const auto& process : session.sandbox->processes()) {
+    if (!process->exit()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Use::Use(Sessions& sessions, std::shared_ptr<Session> session, bool renews)
+    : sessions_(&sessions),
+      session_(std::move(session)),
+      sandbox_(session_->sandbox),
+      renews_(renews) {
+  if (!sandbox_) throw Error{Code::unavailable, "the sandbox ended again at once"};
+  if (renews_) ++session_->uses;
+}
+
+Use::~Use() {
+  if (!session_ || !renews_) return;
+  --session_->uses;
+  if (sessions_->find(session_->id) != session_) return;
+  try {
+    sessions_->touch(*session_);
+  } catch (const Error& error) {
+    // The keeper is gone, and soon so are we.
+    log(LogLevel::warning, "session_not_renewed", {{"error", error.what()}});
+  }
+}
+
+awaitable<Use> Sessions::use(std::shared_ptr<Session> session) {
+  co_await awake(session);
+  touch(*session, kUsedMargin);
+  co_return Use{*this, std::move(session), true};
+}
+
+awaitable<Use> Sessions::look(std::shared_ptr<Session> session) {
+  co_await awake(session);
+  co_return Use{*this, std::move(session), false};
+}
+
+void Sessions::touch(Session& session, Milliseconds more) {
+  session.last_activity = std::chrono::system_clock::now();
+  renew(session, more);
+  store_.touch(session.id, session.last_activity);
+}
+
+// The end of one request or command must not shorten the time that another has.
+void Sessions::renew(Session& session, Milliseconds more) {
+  const auto now = Clock::now();
+  session.renewed = now;
+  if (!in_use(session)) session.used_until = now;
+  session.used_until = std::max(session.used_until, now + more);
+  if (!session.sandbox) return;
+  const auto used = std::chrono::ceil<Milliseconds>(session.used_until - now);
+  provider_.renew(*session.sandbox, session.spec.idle + used);
+}
+
+// A request, or a command, may take longer than its session may be idle.
+awaitable<void> Sessions::keep_used_alive() {
+  asio::steady_timer timer{executor_};
+  for (;;) {
+    timer.expires_after(kUsedPeriod);
+    co_await timer.async_wait(asio::use_awaitable);
+    for (const auto& [id, session] : sessions_) {
+      const auto now = Clock::now();
+      const bool due = now - session->renewed >= session->spec.idle / 4;
+      if (!due && session->used_until <= now) continue;
+      if (!in_use(*session)) {
+        // A command did not start, or one of an earlier server has ended: nobody waited for that.
+        if (session->used_until > now) renew(*session, Milliseconds{0});
+      } else if (due) {
+        renew(*session, kUsedMargin);
+      }
+    }
+  }
+}
+
+}  // namespace tb::session
