@@ -114,6 +114,7 @@ struct Pipeline {
   std::vector<Command> commands;
   bool conditional = false;  // After && or ||.
   bool background = false;
+  bool fresh = false;  // The first of a line.
 };
 
 struct Script {

@@ -51,7 +51,12 @@ void Walker::run_exec(Words words, const Context& context) {
       ++i;
       break;
     }
-    if (words[i].value.ends_with('a')) ++i;  // -a name
+    const std::size_t name = words[i].value.find('a');  // -a NAME, or -aNAME
+    if (name + 1 != words[i].value.size()) continue;
+    if (++i < words.size() && words[i].splits) {
+      return unresolved(words[i].at, sentence("Name for exec -a may become several words", rules_,
+                                              "put it in double quotes"));
+    }
   }
   if (i < words.size()) run(words.subspan(i), context, Lookup::programs);
 }
@@ -85,9 +90,21 @@ void Walker::run_trap(Words words, const Context& context) {
       i + 1 == words.size()) {
     return;
   }
-  Context later = context;
-  later.straight = false;
-  walk_text(action.value, action.at, later);
+  // These also run inside of substitutions, and what they print is part of the result.
+  for (const Word& signal : words.subspan(i + 1)) {
+    const bool apart = signal.is_static() && (signal.value == "EXIT" || signal.value == "INT" ||
+                                              signal.value == "TERM" || signal.value == "HUP");
+    if (!apart) facts_.assign("()trap", {});
+  }
+  walk_text(action.value, action.at, context);
+}
+
+// jobs -x COMMAND runs it.
+void Walker::run_jobs(Words words) {
+  for (const Word& word : words.subspan(1)) {
+    if (word.is_static() && word.value.find('x') == std::string::npos) continue;
+    unresolved(word.at, sentence("jobs -x would run a command", rules_, "write it directly"));
+  }
 }
 
 void Walker::run_set(Words words, const Context& context) {

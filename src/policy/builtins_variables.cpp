@@ -9,12 +9,13 @@ struct Options {
   std::string_view with_value;
   std::size_t end = 1;            // The first operand.
   const Word* unknown = nullptr;  // An option that can't be told.
+  std::vector<const Word*> open;  // Values that may become several words or none.
 };
 
 // Steps over short options; `each` gets every letter with its value, or with none.
 template <class Each>
 Options read_options(Words words, std::string_view with_value, Each each) {
-  Options options{with_value, 1, nullptr};
+  Options options{with_value, 1, nullptr, {}};
   for (std::size_t& i = options.end; i < words.size(); ++i) {
     const Word& word = words[i];
     if (word.fixed == 0 && !word.is_static()) {
@@ -35,6 +36,7 @@ Options read_options(Words words, std::string_view with_value, Each each) {
       const bool attached = j + 1 < word.value.size() || !word.expansions.empty();
       if (!attached) ++i;
       const Word* value = attached ? &word : i < words.size() ? &words[i] : nullptr;
+      if (value != nullptr && value->splits) options.open.push_back(value);
       each(letter, value, attached ? word.value.substr(j + 1) : std::string{});
       break;
     }
@@ -55,7 +57,8 @@ void Walker::run_declare(Words words, const Context& context,
                          const std::vector<Assignment>* declared) {
   const std::string& name = words[0].value;
   const bool exports = name == "export" || name == "readonly";
-  bool array = false, integer = false, associative = false;
+  bool array = false, integer = false, associative = false, plain = name != "local" && !exports;
+  bool prints = false;
   std::size_t i = 1;
   for (; i < words.size(); ++i) {
     const Word& word = words[i];
@@ -68,22 +71,25 @@ void Walker::run_declare(Words words, const Context& context,
     array = array || word.value.find('a') != std::string::npos;
     associative = associative || word.value.find('A') != std::string::npos;
     integer = integer || word.value.find('i') != std::string::npos;
+    prints = prints || word.value.find('p') != std::string::npos;
+    plain = plain && word.value.find_first_not_of("-Agx") == std::string::npos;
   }
+  const bool certain = associative && plain && context.straight && context.function.empty();
+  if (declared != nullptr && !declared->empty()) ++steps_;  // A value may fail.
   for (const Word& word : words.subspan(i)) {
     declare_word(word, array || associative, integer, context);
-    const bool certain = associative && context.straight && context.function.empty();
-    (certain ? associative_ : not_associative_).insert(word.value);
-    if (array || associative) arrays_.insert(word.value);
+    declare_associative(word.value, word.at, certain && word.is_static());
+    if (!exports && !prints && is_dangerous_name(word.value)) set_variable(word.at, word.value, {});
+    if (array || associative) add_array(word.value);
   }
   if (declared == nullptr) return;
   for (const Assignment& assignment : *declared) {
-    const bool certain = associative && context.straight && context.function.empty();
-    (certain ? associative_ : not_associative_).insert(assignment.name);
-    walk(assignment, context);
+    declare_associative(assignment.name, assignment.at, certain);
+    walk(assignment, context, certain);
     if (integer) integers_.insert(assignment.name);
     const Word& value = assignment.value;
     const bool text = value.is_static() && !value.value.starts_with('(');
-    if (array || associative) arrays_.insert(assignment.name);
+    if (array || associative) add_array(assignment.name);
     if (!assignment.compound && !text && (value.fixed == 0 || value.value[0] == '(')) {
       array_values_.push_back({assignment.at, assignment.name, {}});
     }
@@ -109,25 +115,43 @@ void Walker::declare_word(const Word& word, bool array, bool integer, const Cont
   value.value = word.value.substr(equals + 1);
   set_variable(word.at, name, value_of(value, context));
   if (integer) integers_.insert(name);
+  if (value.value.empty() || word.fixed == equals + 1) array_values_.push_back({word.at, name, {}});
+}
+
+void Walker::add_array(const std::string& name) {
+  arrays_.insert(name);
+  // An indexed array stays one, whatever is declared later.
+  if (!associative_.contains(name)) not_associative_.insert(name);
+}
+
+void Walker::declare_associative(const std::string& name, std::size_t at, bool certain) {
+  if (certain && !is_shell_array(name)) {
+    associative_.try_emplace(name, Done{at, steps_ == 0 ? 0 : line_});
+  } else {
+    not_associative_.insert(name);
+  }
 }
 
 void Walker::run_unset(Words words) {
   for (const Word& word : words.subspan(1)) {
     if (word.is_static() && (word.value == "-f" || word.value == "-v")) continue;
     need_variable_name(word);
+    // Without a PATH the shell looks into the current directory.
+    if (is_dangerous_name(word.value)) set_variable(word.at, word.value, {});
     unset_.push_back({word.at, word.value, {}});
     not_associative_.insert(word.value);
   }
 }
 
-void Walker::run_read(Words words) {
+void Walker::run_read(Words words, const Context& context) {
   const Options options = read_options(
       words, "adinNptu", [&](char letter, const Word* value, const std::string& attached) {
         if (letter != 'a' || value == nullptr) return;
         const Word array = option_word(value, attached);
         set_variable(array, {});
-        arrays_.insert(array.value);
+        add_array(array.value);
       });
+  for (const Word* value : options.open) need_single(*value, context);
   if (options.unknown != nullptr) return need_variable_name(*options.unknown);
   facts_.assign("REPLY", {});
   for (std::size_t i = options.end; i < words.size(); ++i) set_variable(words[i], {});
@@ -171,18 +195,21 @@ void Walker::run_mapfile(Words words, const Context& context) {
           return unresolved(callback.at, "Command of mapfile -C can't be known before it runs (" +
                                              rules_.name + " policy); write it directly");
         }
-        walk_text(callback.value, callback.at, context);
+        // Bash adds the index and the line.
+        walk_text(callback.value + " 0 \"$_\"", callback.at, context);
       });
+  for (const Word* value : options.open) need_single(*value, context);
   if (options.unknown != nullptr) return need_variable_name(*options.unknown);
   facts_.assign("MAPFILE", {});
   for (std::size_t i = options.end; i < words.size(); ++i) {
     set_variable(words[i], {});
-    arrays_.insert(words[i].value);
+    add_array(words[i].value);
   }
 }
 
 void Walker::run_getopts(Words words) {
   facts_.assign("OPTARG", {});
+  if (words.size() > 1 && words[1].is_static() && words[1].value == "--") words = words.subspan(1);
   if (words.size() > 1 && words[1].splits) return need_variable_name(words[1]);
   if (words.size() > 2) set_variable(words[2], {});
 }
@@ -192,6 +219,7 @@ void Walker::run_wait(Words words, const Context& context) {
       read_options(words, "p", [&](char, const Word* value, const std::string& attached) {
         if (value != nullptr) set_variable(option_word(value, attached), {true, true, {}});
       });
+  for (const Word* value : options.open) need_single(*value, context);
   for (std::size_t i = options.end; i < words.size(); ++i) need_single(words[i], context);
 }
 

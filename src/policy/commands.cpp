@@ -27,11 +27,11 @@ std::string shown(const Word& word) {
     if (expansion.param) {
       text += "$" + expansion.param->name;
     } else {
-      text += expansion.arith ? "$((…))" : "$(…)";
+      text += expansion.arith ? "$((...))" : "$(...)";
     }
     if (text.size() > 60) break;
   }
-  return text.size() > 60 ? text.substr(0, 60) + "…" : text;
+  return text.size() > 60 ? text.substr(0, 60) + "..." : text;
 }
 
 }  // namespace
@@ -97,7 +97,7 @@ void Walker::check_name(const Word& word, const std::string& name, const Context
   const bool builtin = rules_.builtins.contains(name);
   if (program || (builtin && lookup != Lookup::programs)) return;
   if (lookup == Lookup::shell) {
-    calls_.push_back({word.at, name, context.function});
+    calls_.push_back({word.at, name, context.function, line_});
     return;
   }
   not_allowed(word.at, name);
@@ -133,7 +133,7 @@ bool Walker::dispatch(const std::string& name, Words words, const Context& conte
   using Contextual = void (Walker::*)(Words, const Context&);
   static constexpr std::pair<std::string_view, Simple> kSimple[] = {
       {"shopt", &Walker::run_shopt}, {"unset", &Walker::run_unset},
-      {"read", &Walker::run_read},   {"getopts", &Walker::run_getopts},
+      {"jobs", &Walker::run_jobs},   {"getopts", &Walker::run_getopts},
       {"awk", &Walker::run_awk},     {"gawk", &Walker::run_awk},
       {"mawk", &Walker::run_awk},    {"sed", &Walker::run_sed},
       {"sort", &Walker::run_sort}};
@@ -144,10 +144,10 @@ bool Walker::dispatch(const std::string& name, Words words, const Context& conte
       {"[", &Walker::run_test},          {"printf", &Walker::run_printf},
       {"mapfile", &Walker::run_mapfile}, {"readarray", &Walker::run_mapfile},
       {"wait", &Walker::run_wait},       {"let", &Walker::run_let},
-      {"find", &Walker::run_find},       {"bash", &Walker::run_shell},
-      {"sh", &Walker::run_shell},        {"dash", &Walker::run_shell},
-      {"rbash", &Walker::run_shell},     {"ksh", &Walker::run_shell},
-      {"zsh", &Walker::run_shell}};
+      {"read", &Walker::run_read},       {"find", &Walker::run_find},
+      {"bash", &Walker::run_shell},      {"sh", &Walker::run_shell},
+      {"dash", &Walker::run_shell},      {"rbash", &Walker::run_shell},
+      {"ksh", &Walker::run_shell},       {"zsh", &Walker::run_shell}};
   if (name == "builtin") {
     run(words.subspan(1), context, Lookup::builtins, declared);
     return true;

@@ -39,6 +39,21 @@ bool keeps_digits(const Param& param) {
           (param.words[1].value.empty() && param.words[1].expansions.empty()));
 }
 
+// What may stand beside the numbers of `let x=$i*2`.
+bool is_expression_text(std::string_view text) {
+  return text.find_first_not_of("0123456789+-*/%., :()<>=\n") == std::string_view::npos;
+}
+
+// What is left of one word by these is one word that begins as that did.
+bool keeps_words(const std::string& op) {
+  return op.empty() || op.ends_with('-') || op.ends_with('=') || op.ends_with('?') ||
+         op.ends_with('+') || op == "^" || op == ",";
+}
+
+bool is_short_option(const Word& word) {
+  return word.value.size() > 1 && word.value[0] == '-' && word.value[1] != '-';
+}
+
 // Messages of a program can hold any text: they must not get into its output.
 bool keeps_output(const Redirect& redirect) {
   return redirect.op == "<" || redirect.op == "<<<" || redirect.op == "<<" ||
@@ -68,7 +83,8 @@ void Walker::walk(const Param& param, std::size_t at, const Context& context) {
   if (param.subscript) walk(*param.subscript, context, param.name);
   for (const Arith& offset : param.offsets) walk(offset, context);
   for (const Word& word : param.words) walk(word, context);
-  if (param.indirect && !param.all) {
+  // ${!a[@]} are the keys of an array, but with an operator a[@] names a variable.
+  if (param.indirect && (!param.all || !param.op.empty())) {
     unresolved(at, "Variable that ${!" + param.name +
                        "} stands for can't be known before it runs (" + rules_.name +
                        " policy); name the variable itself, or use an array");
@@ -88,11 +104,11 @@ void Walker::walk(const Arith& arith, const Context& context, const std::string&
     walk(expansion, context);
     const Value value = value_of(expansion, context);
     if (!value.numeric) {
-      needs_.push_back({arith.at, "_", Fit::numeric, array});  // `_` is never fit.
+      need(arith.at, "_", Fit::numeric, array);  // `_` is never fit.
     }
     for (const std::string& name : value.from) need(arith.at, name, Fit::numeric, array);
   }
-  if (arith.quotes) needs_.push_back({arith.at, "_", Fit::numeric, array});
+  if (arith.quotes) need(arith.at, "_", Fit::numeric, array);
   scan_arith(arith.text, arith.at, array);
 }
 
@@ -148,7 +164,7 @@ void Walker::evaluate(const Word& word, const Context& context) {
     // Where in the text an expansion stands is not kept, and a$i is one name: only x=$i is clear.
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos || !is_name(text.substr(0, equals)) ||
-        !is_numeric_text(text.substr(equals)) || equals > word.fixed) {
+        !is_expression_text(text.substr(equals)) || equals > word.fixed) {
       need(word.at, "_", Fit::numeric);
     }
   }
@@ -156,7 +172,7 @@ void Walker::evaluate(const Word& word, const Context& context) {
 }
 
 void Walker::need(std::size_t at, const std::string& name, Fit fit, const std::string& array) {
-  needs_.push_back({at, name, fit, array});
+  needs_.push_back({at, name, fit, array, line_});
 }
 
 // The word must be exactly one word, and no option, when it reaches a builtin that would act on it.
@@ -210,12 +226,13 @@ Value Walker::value_of(const Expansion& expansion, const Context& context) const
 }
 
 Value Walker::value_of(const Param& param, const Context& context) const {
-  if (param.length || is_counter(param.name) || keeps_digits(param)) return {true, true, {}};
-  if (param.indirect || param.op.starts_with('@') || param.name == "0") return {};
-  Value value{true, true, {}};
+  if ((param.length && param.op.empty()) || keeps_digits(param)) return {true, true, {}};
+  const bool text = param.name == "0" || param.name == "-";
+  if (param.indirect || param.length || param.op.starts_with('@') || text) return {};
+  Value value{true, keeps_words(param.op), {}};
   if (is_positional(param.name)) {
     value.from.push_back(context.function + "@");
-  } else if (param.name != "-") {
+  } else if (!is_counter(param.name)) {
     value.from.push_back(param.name);
   }
   if (!param.op.empty() && param.op != "#" && param.op != "%" && param.op != ":") {
@@ -233,7 +250,8 @@ Value Walker::output_of(const Script& script, const Context& context) const {
   const Words words{command.words};
   if (!words[0].is_static()) return {};
   const std::string& name = words[0].value;
-  Value value{true, true, {"()" + name}};
+  // A trap for DEBUG or ERR can print into it.
+  Value value{true, true, {"()" + name, "()trap"}};
   if (name == "seq" || name == "echo") {
     for (const Word& word : words.subspan(1)) merge(value, value_of(word, context));
     for (const Word& word : words.subspan(1)) {
@@ -248,20 +266,21 @@ Value Walker::output_of(const Script& script, const Context& context) const {
   const std::string first = words.size() > 1 ? words[1].value : "";
   bool numbers = false;
   if (name == "wc") {
-    numbers = std::all_of(words.begin() + 1, words.end(), [](const Word& word) {
-      return word.value.starts_with('-') && !word.value.starts_with("--f");
-    });
+    numbers = std::all_of(words.begin() + 1, words.end(), is_short_option);
   } else if (name == "date") {
     numbers = words.size() == 2 && first.starts_with('+') &&
               first.find_first_not_of("+%YmdHMSsNjuwVyCUW0123456789-:. ") == std::string::npos &&
               is_numeric_text(first.substr(1)) == (first.find('%') == std::string::npos);
   } else if (name == "grep") {
-    numbers = first == "-c" && words.size() <= 4;
+    numbers = first == "-c" && words.size() <= 4 &&
+              std::none_of(words.begin() + 2, words.end(),
+                           [](const Word& word) { return word.value.starts_with('-'); });
   } else if (name == "id") {
     numbers = (first == "-u" || first == "-g") && words.size() == 2;
   } else if (name == "stat") {
-    numbers =
-        first == "-c" && words.size() == 4 && (words[2].value == "%s" || words[2].value == "%Y");
+    numbers = first == "-c" && words.size() == 4 &&
+              (words[2].value == "%s" || words[2].value == "%Y") &&
+              !words[3].value.starts_with('-');
   } else if (name == "tr") {
     numbers = (first == "-cd" || first == "-dc") && words.size() == 3 &&
               (words[2].value == "0-9" || words[2].value == "[:digit:]");

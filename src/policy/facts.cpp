@@ -14,6 +14,7 @@ constexpr std::string_view kDangerous[] = {
     "BASH_CMDS",
     "BASH_COMPAT",
     "BASH_ENV",
+    "BASH_XTRACEFD",
     "CDPATH",
     "ENV",
     "EXECIGNORE",
@@ -48,9 +49,13 @@ constexpr std::string_view kInteger[] = {"RANDOM",  "SRANDOM", "SECONDS",      "
                                          "HISTCMD", "BASHPID", "OPTIND",       "UID",
                                          "EUID",    "PPID",    "EPOCHSECONDS", "BASH_SUBSHELL"};
 // Text that the shell itself puts there.
-constexpr std::string_view kShellText[] = {"_",      "REPLY",  "OPTARG",  "FUNCNAME",  "DIRSTACK",
-                                           "PWD",    "OLDPWD", "MAPFILE", "COMPREPLY", "HOSTNAME",
-                                           "GROUPS", "HOME",   "USER",    "SHELL"};
+constexpr std::string_view kShellText[] = {
+    "_",        "REPLY",    "OPTARG",   "FUNCNAME", "DIRSTACK",  "PWD",      "OLDPWD",   "MAPFILE",
+    "HOSTNAME", "GROUPS",   "HOME",     "USER",     "COMPREPLY", "SHELL",    "BASH",     "PATH",
+    "LOGNAME",  "HOSTTYPE", "MACHTYPE", "OSTYPE",   "SHELLOPTS", "BASHOPTS", "TERM",     "LANG",
+    "LANGUAGE", "TZ",       "TMPDIR",   "IFS",      "PS4",       "MAIL",     "COLORTERM"};
+constexpr std::string_view kShellArrays[] = {"DIRSTACK",  "FUNCNAME",   "GROUPS", "MAPFILE",
+                                             "COMPREPLY", "PIPESTATUS", "COPROC"};
 
 template <class List>
 bool has(const List& list, std::string_view name) {
@@ -60,12 +65,17 @@ bool has(const List& list, std::string_view name) {
 }  // namespace
 
 bool is_numeric_text(std::string_view text) {
-  return text.find_first_not_of("0123456789+-*/%., :()<>=\n{}") == std::string_view::npos;
+  return text.find_first_not_of("0123456789+-/%., :()<>=\n{}") == std::string_view::npos;
 }
 
 bool is_tame_text(std::string_view text) {
-  return !text.empty() && text[0] != '-' && text[0] != '(' && text[0] != '!' &&
-         text.find_first_of("%$`*? \t\n") == std::string_view::npos;
+  // A pattern may match a file whose name is an option.
+  return !text.empty() && std::string_view{"-!;+"}.find(text[0]) == std::string_view::npos &&
+         text.find_first_of("%$`*?[(\\ \t\n") == std::string_view::npos;
+}
+
+bool is_shell_array(std::string_view name) {
+  return name.starts_with("BASH_") || has(kShellArrays, name);
 }
 
 bool is_dangerous_name(std::string_view name) {
@@ -86,7 +96,8 @@ void Facts::assign(const std::string& name, const Value& value) {
 bool Facts::is_numeric(const std::string& name) const {
   const auto found = facts_.find(name);
   if (found != facts_.end() && !found->second.numeric) return false;
-  return !has(kShellText, name) && (!name.starts_with("BASH_") || is_integer_name(name));
+  return !has(kShellText, name) && !name.starts_with("LC_") &&
+         (!name.starts_with("BASH_") || is_integer_name(name));
 }
 
 bool Facts::is_tame(const std::string& name) const {

@@ -4,7 +4,7 @@
 // Bash evaluates a variable's value wherever it wants a number: with x='a[$(rm v)]', `$((x))`,
 // `${y:x}`, `[[ x -eq 1 ]]` and `a[x]=1` all run rm. So a name is fit for such a place only if
 // every value that the text gives it is harmless:
-//   * literal text without letters, `[`, `$` and backticks (numbers, signs, blanks);
+//   * literal text without letters, `[`, `*`, `$` and backticks (numbers, signs, blanks);
 //   * the result of arithmetic, $#, $?, $$, $!, ${#x};
 //   * the output of a command that prints nothing but numbers (wc, seq, date +%s …);
 //   * the value of another name that is fit, positional parameters included: those of a function
@@ -34,6 +34,8 @@ struct Value {
 
 bool is_numeric_text(std::string_view text);
 bool is_tame_text(std::string_view text);
+// An array that the shell itself makes.
+bool is_shell_array(std::string_view name);
 // Changes what the shell or the loader does, so a command must not set it.
 bool is_dangerous_name(std::string_view name);
 // Bash evaluates what is assigned to it: RANDOM, SECONDS …

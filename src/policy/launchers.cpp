@@ -17,6 +17,9 @@ struct Walker::Launcher {
 
 namespace {
 
+// Each costs a look at all words.
+constexpr int kMaxNested = 4;
+constexpr std::size_t kMaxReplaced = 20;
 constexpr std::string_view kFoundActions[] = {"-exec", "-execdir", "-ok", "-okdir"};
 // Actions and tests of find that take one value.
 constexpr std::string_view kFoundValues[] = {
@@ -30,6 +33,15 @@ constexpr std::string_view kFoundValues[] = {
 template <class List>
 bool has(const List& list, std::string_view name) {
   return std::find(std::begin(list), std::end(list), name) != std::end(list);
+}
+
+bool takes_value(const Word& word) { return word.is_static() && has(kFoundValues, word.value); }
+
+// Neither an operator nor the value of one.
+bool out_of_place(Words words, std::size_t i) {
+  if (words[i].value.find_first_of("-(!),") == 0 || words[i - 1].value.starts_with('-'))
+    return false;
+  return i < 2 || words[i - 2].value != "-fprintf";
 }
 
 // What a launcher fills in later.
@@ -130,7 +142,9 @@ void Walker::run_environment(Words words, std::size_t from, const Context& conte
   for (; from < words.size(); ++from) {
     const Word& word = words[from];
     const std::size_t equals = word.value.find('=');
-    if (equals == std::string::npos || equals >= word.fixed || word.splits) break;
+    // What xargs puts in may begin with -S.
+    const bool open = word.splits || word.opaque;
+    if (equals == std::string::npos || equals >= word.fixed || open) break;
     const std::string name = word.value.substr(0, equals);
     // What env sets holds for the program alone; only what changes the program matters.
     if (is_dangerous_name(name)) set_variable(word.at, name, {});
@@ -140,19 +154,27 @@ void Walker::run_environment(Words words, std::size_t from, const Context& conte
 
 void Walker::run_xargs(Words words, std::size_t from, const Context& context) {
   if (from >= words.size()) return;
-  std::string replaced;
+  // Which option is one, and which the value of another, does not matter: all that may be replaced.
+  std::vector<std::string> replaced;
   for (std::size_t i = 1; i < from; ++i) {
     const std::string& option = words[i].value;
-    if (option.starts_with("-i")) replaced = option.size() > 2 ? option.substr(2) : "{}";
-    const std::size_t letter =
-        option.starts_with("--") || !option.starts_with('-') ? std::string::npos : option.find('I');
-    if (letter == std::string::npos) continue;
-    const bool attached = letter + 1 < option.size();
-    replaced = attached ? option.substr(letter + 1) : i + 1 < from ? words[i + 1].value : "";
+    if (!option.starts_with('-') || option.starts_with("--")) continue;
+    if (const std::size_t letter = option.find('i'); letter != std::string::npos) {
+      replaced.push_back(letter + 1 < option.size() ? option.substr(letter + 1) : "{}");
+    }
+    if (const std::size_t letter = option.find('I'); letter != std::string::npos) {
+      const bool attached = letter + 1 < option.size();
+      replaced.push_back(attached       ? option.substr(letter + 1)
+                         : i + 1 < from ? words[i + 1].value
+                                        : "");
+    }
   }
+  if (replaced.size() > kMaxReplaced) return refuse(words[0].at, "Too many options of xargs");
   std::vector<Word> command(words.begin() + static_cast<std::ptrdiff_t>(from), words.end());
   for (Word& word : command) {
-    if (!replaced.empty() && word.value.find(replaced) != std::string::npos) word.opaque = true;
+    for (const std::string& text : replaced) {
+      if (!text.empty() && word.value.find(text) != std::string::npos) word.opaque = true;
+    }
   }
   command.push_back(open_word(command.back().at));
   run(command, context, Lookup::programs);
@@ -184,32 +206,50 @@ void Walker::run_shell(Words words, const Context& context) {
 }
 
 void Walker::run_find(Words words, const Context& context) {
+  std::size_t end = 0;      // Of the command of the last -exec.
+  bool open = false;        // A word of it may be the `;` that ends it.
+  int nested = 0;           // Commands that would then be there.
+  bool expression = false;  // Paths may not stand any more.
   for (std::size_t i = 1; i < words.size(); ++i) {
     const Word& word = words[i];
-    if (has(kFoundValues, word.value) && word.is_static() && i + 1 < words.size() &&
-        !words[i + 1].splits) {
-      ++i;
-      continue;
-    }
     if (!word.is_static()) {
-      if (word.splits) {
-        need_single(word, context);
-      } else if (word.fixed == 0 && i + 1 < words.size() &&
-                 !(words[i + 1].is_static() && words[i + 1].value.find_first_of("-(!)") == 0)) {
-        unresolved(word.at, "An argument of find may become -exec (" + rules_.name +
-                                " policy); give only one directory in a variable");
-      }
+      const bool known = i < end ? !open : i > 1 && takes_value(words[i - 1]);
+      find_open_word(words, i, known, context);
+      open = open || word.fixed == 0 || word.opaque;
       continue;
     }
-    if (!has(kFoundActions, word.value)) continue;
-    std::size_t end = i + 1;
-    while (end < words.size() && !(words[end].value == ";" ||
-                                   (words[end].value == "+" && words[end - 1].value == "{}"))) {
-      ++end;
+    if (has(kFoundActions, word.value) && (i >= end || open)) {
+      if (i < end && ++nested > kMaxNested) return refuse(word.at, "Too many commands of find");
+      for (end = i + 1; end < words.size(); ++end) {
+        const bool last = words[end].value == "+" && words[end - 1].value == "{}";
+        if (words[end].value == ";" || last) break;
+      }
+      run_found(words.subspan(i + 1, end - i - 1), context);
+      open = false;
+    } else if (word.value == "-D" || (expression && i > end && out_of_place(words, i))) {
+      unresolved(word.at, "What find makes of this word can't be known before it runs (" +
+                              rules_.name + " policy); write paths first, and leave out -D");
     }
-    run_found(words.subspan(i + 1, end - i - 1), context);
-    i = end;
+    expression = expression || word.value.find_first_of("-(!") == 0;
   }
+}
+
+// `known`: it stands where it can only be a value, or an argument of -exec.
+void Walker::find_open_word(Words words, std::size_t i, bool known, const Context& context) {
+  const Word& word = words[i];
+  if (word.splits) return need_single(word, context);
+  if (known) return;
+  const std::string_view fixed =
+      std::string_view{word.value}.substr(0, word.opaque ? 0 : word.fixed);
+  const bool action = std::any_of(std::begin(kFoundActions), std::end(kFoundActions),
+                                  [&](std::string_view name) { return name.starts_with(fixed); });
+  if (!action) return;
+  const bool path = fixed.empty() &&
+                    (i + 1 == words.size() ||
+                     (words[i + 1].is_static() && words[i + 1].value.find_first_of("-(!)") == 0));
+  if (path) return;
+  unresolved(word.at, "An argument of find may become -exec (" + rules_.name +
+                          " policy); give only one directory in a variable");
 }
 
 void Walker::run_found(Words words, const Context& context) {

@@ -68,7 +68,8 @@ class Parser {
   [[noreturn]] void fail(const std::string& message) const;
   void count_node();
   void skip_blanks();
-  void skip_newlines();  // Blanks, comments, newlines and the here-documents that begin there.
+  // Blanks, comments, newlines and the here-documents that begin there. True after a newline.
+  bool skip_newlines();
   void read_here_documents();
   std::string here_body(const HereDocument& document);
   std::string here_line(bool joined);

@@ -50,9 +50,12 @@ bool Parser::at_clause_end() {
 Script Parser::read_script(bool (Parser::*at_end)()) {
   const Deeper deeper{*this};
   Script script;
-  for (skip_newlines(); !(this->*at_end)(); skip_newlines()) {
+  skip_newlines();
+  for (bool fresh = true; !(this->*at_end)(); fresh = skip_newlines()) {
     if (peek() == kEnd) fail("the end comes too early");
+    const std::size_t first = script.pipelines.size();
     read_and_or(script);
+    script.pipelines[first].fresh = fresh;
     skip_blanks();
     if ((this->*at_end)()) break;
     const int c = peek();

@@ -126,6 +126,8 @@ void Parser::read_for(Command& command, bool select) {
     take('(');
     command.kind = Command::Kind::arith_loop;
     command.ariths.push_back(read_arith("))"));
+    const std::string& text = command.ariths.back().text;
+    if (std::count(text.begin(), text.end(), ';') != 2) fail("'for ((' needs two ';'");
     read_loop_body(command);
     return;
   }

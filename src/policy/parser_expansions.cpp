@@ -103,7 +103,9 @@ void Parser::read_backtick(Word& word, bool quoted) {
         ++at_;
         continue;
       }
-      if (escaped == '`' || escaped == '\\' || escaped == '$' || (quoted && escaped == '"')) {
+      // In double quotes the backslash goes, in a here-document or in ${ } it stays.
+      if (quoted && escaped == '"') fail("'\\\"' in backticks in quotes; use $( )");
+      if (escaped == '`' || escaped == '\\' || escaped == '$') {
         c = escaped;
         ++at_;
       }

@@ -67,11 +67,14 @@ void Parser::skip_blanks() {
   while (at_ < text_.size() && text_[at_] != '\n') ++at_;  // A backslash continues no comment.
 }
 
-void Parser::skip_newlines() {
+bool Parser::skip_newlines() {
+  bool any = false;
   for (skip_blanks(); peek() == '\n'; skip_blanks()) {
     next();
     read_here_documents();
+    any = true;
   }
+  return any;
 }
 
 void Parser::read_here_documents() {

@@ -316,6 +316,8 @@ void Parser::read_elements(Assignment& into) {
     into.elements.push_back(std::move(element));
   }
   next();
+  // Bash would take the whole for one word, and the next one for the command.
+  if (const int c = peek(); c != kEnd && !is_meta(c)) fail("text after the ')' of an array");
 }
 
 }  // namespace tb::policy

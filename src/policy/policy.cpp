@@ -15,12 +15,12 @@ bool Policy::confines() const { return rules_->confine; }
 const std::vector<std::string>& Policy::programs() const { return rules_->programs; }
 bool Policy::allows_terminals() const { return rules_->terminals; }
 
-std::optional<Refusal> Policy::check(std::string_view command) const {
+std::optional<Refusal> Policy::check(std::string_view command, Variables variables) const {
   if (command.find_first_not_of(" \t\n\r\v\f") == command.npos) {
     return Refusal{"Empty command", {}, {}};
   }
   if (rules_->allows_everything() && command.find('\0') == command.npos) return {};
-  return examine(*rules_, command).refusal;
+  return examine(*rules_, command, variables).refusal;
 }
 
 std::optional<Refusal> Policy::check_variable(std::string_view name, std::string_view value) const {

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,8 +45,10 @@ class Policy {
   const std::vector<std::string>& programs() const;
   bool allows_terminals() const;
 
-  // Nothing when `command`, as the text of `bash -c`, is fine.
-  std::optional<Refusal> check(std::string_view command) const;
+  // Nothing when `command`, as the text of `bash -c`, is fine. `variables` is what is put into its
+  // environment from outside: with MODE=fast there, `$((MODE))` evaluates `fast`.
+  using Variables = std::span<const std::pair<std::string, std::string>>;
+  std::optional<Refusal> check(std::string_view command, Variables variables = {}) const;
 
   // Nothing when a variable may be put into the environment of a command from outside its text.
   // A shell runs or loads what BASH_ENV, LD_PRELOAD or an exported function say, and evaluates a

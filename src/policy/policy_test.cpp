@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/utf8.h"
 #include "policy/walker.h"
 
 namespace tb::policy {
@@ -162,6 +163,22 @@ TEST(Policy, ChecksVariablesThatComeFromOutside) {
   EXPECT_TRUE(strict().check_variable("x", "a[$(rm v)]"));
   EXPECT_FALSE(strict().check_variable("NAME", "value [1]"));
   EXPECT_FALSE(builtin("open").check_variable("PATH", "."));
+}
+
+TEST(Policy, ValuesFromOutsideCountAsThoseOfTheText) {
+  const std::vector<std::pair<std::string, std::string>> named{{"MODE", "fast"}};
+  const std::vector<std::pair<std::string, std::string>> number{{"MODE", "5"}};
+  EXPECT_TRUE(strict().check("fast='a[$(rm v)]'; echo $((MODE))", named));
+  EXPECT_TRUE(strict().check("fast='a[$(rm v)]'; ((MODE++))", named));
+  EXPECT_FALSE(strict().check("echo $((MODE + 1))", number));
+  EXPECT_FALSE(strict().check("echo \"$MODE\"", named));
+}
+
+TEST(Policy, MessagesAreUtf8WhereverTheTextIsCut) {
+  EXPECT_EQ(strict_message("((1))\xc3\xa9"), "Invalid command syntax: unexpected '\xef\xbf\xbd'");
+  const std::string shown = strict_message(std::string(59, 'x') + "\xc3\xa9$x");
+  EXPECT_NE(shown, "");
+  EXPECT_TRUE(is_utf8(shown)) << shown;
 }
 
 TEST(Policy, WideLetsThroughWhatItCantKnowButNotTheForbidden) {

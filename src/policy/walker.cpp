@@ -3,11 +3,13 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
+
 namespace tb::policy {
 namespace {
 
 // Their graph is walked for each of them.
-constexpr std::size_t kMaxFunctions = 500;
+constexpr std::size_t kMaxFunctions = 200;
 
 Position position_of(std::string_view text, std::size_t offset) {
   Position at;
@@ -21,7 +23,7 @@ Position position_of(std::string_view text, std::size_t offset) {
 
 }  // namespace
 
-Report examine(const Rules& rules, std::string_view command) {
+Report examine(const Rules& rules, std::string_view command, Policy::Variables variables) {
   Report report;
   Budget budget;
   try {
@@ -31,7 +33,8 @@ Report examine(const Rules& rules, std::string_view command) {
     Parser parser{command, budget};
     const Script script = parser.parse();
     Walker walker{rules, budget};
-    walker.walk(script, Context{});
+    for (const auto& [name, value] : variables) walker.assume(name, value);
+    walker.walk(script, Context{true, {}, true});
     walker.settle();
     report.refusal = walker.refusal();
     report.words = walker.words();
@@ -40,7 +43,11 @@ Report examine(const Rules& rules, std::string_view command) {
   } catch (const SyntaxError& error) {
     report.refusal = Refusal{"Invalid command syntax: " + error.message, {}, {error.at}};
   }
-  if (report.refusal) report.refusal->at = position_of(command, report.refusal->at.offset);
+  if (report.refusal) {
+    report.refusal->at = position_of(command, report.refusal->at.offset);
+    // It may hold a part of the text, cut off in the middle of a letter.
+    report.refusal->message = to_utf8(std::move(report.refusal->message));
+  }
   return report;
 }
 
@@ -53,12 +60,23 @@ void Walker::unresolved(std::size_t at, const std::string& why) {
   if (rules_.refuse_unresolved) refuse(at, why);
 }
 
+void Walker::assume(const std::string& name, const std::string& value) {
+  facts_.assign(name, {is_numeric_text(value), is_tame_text(value), {}});
+}
+
 void Walker::walk(const Script& script, const Context& context) {
-  for (const Pipeline& pipeline : script.pipelines) walk(pipeline, context);
+  for (const Pipeline& pipeline : script.pipelines) {
+    if (context.top && pipeline.fresh) {
+      ++line_;
+      steps_ = 0;
+    }
+    walk(pipeline, context);
+  }
 }
 
 void Walker::walk(const Pipeline& pipeline, const Context& context) {
   Context inside = context;
+  inside.top = false;
   inside.straight = context.straight && !pipeline.conditional && !pipeline.background &&
                     pipeline.commands.size() == 1;
   for (const Command& command : pipeline.commands) walk(command, inside);
@@ -66,13 +84,19 @@ void Walker::walk(const Pipeline& pipeline, const Context& context) {
 
 void Walker::walk(const Command& command, const Context& context) {
   using Kind = Command::Kind;
-  for (const Redirect& redirect : command.redirects) walk(redirect, context);
-  if (command.kind == Kind::simple) return walk_simple(command, context);
   if (command.kind == Kind::function) return walk_function(command, context);
+  for (const Redirect& redirect : command.redirects) walk(redirect, context);
+  if (command.kind == Kind::simple) {
+    walk_simple(command, context);
+    ++steps_;
+    return;
+  }
+  if (command.kind != Kind::group) ++steps_;
   if (command.kind == Kind::iterate) walk_iteration(command, context);
   if (command.kind == Kind::coprocess) {
     set_variable(command.at, command.name, {true, true, {}});
     arrays_.insert(command.name);
+    not_associative_.insert(command.name);  // It becomes one with numbers.
     set_variable(command.at, command.name + "_PID", {true, true, {}});
   }
   for (const Word& word : command.words) walk(word, context);
@@ -83,7 +107,8 @@ void Walker::walk(const Command& command, const Context& context) {
   for (const Word& word : command.numbers) evaluate(word, context);
   for (const Arith& arith : command.ariths) walk(arith, context);
   Context inside = context;
-  inside.straight = context.straight && command.kind == Kind::group;
+  // A redirection that fails leaves out the whole group.
+  inside.straight = context.straight && command.kind == Kind::group && command.redirects.empty();
   for (const Script& body : command.bodies) walk(body, inside);
 }
 
@@ -93,15 +118,16 @@ void Walker::walk_simple(const Command& command, const Context& context) {
   for (const Assignment& assignment : command.assignments) {
     // Before `read` it holds for that alone: the usual way to read lines.
     if (reads && assignment.name == "IFS" && !assignment.subscript) {
+      separators_.push_back(assignment.at);
       walk(assignment.value, context);
     } else {
       walk(assignment, context);
     }
   }
   for (const Word& word : command.words) walk(word, context);
-  if (!command.words.empty()) {
-    run(command.words, context, Lookup::shell, &command.declared);
-  }
+  Context inside = context;
+  inside.straight = context.straight && command.redirects.empty() && command.assignments.empty();
+  if (!command.words.empty()) run(command.words, inside, Lookup::shell, &command.declared);
 }
 
 void Walker::walk_iteration(const Command& command, const Context& context) {
@@ -114,14 +140,24 @@ void Walker::walk_iteration(const Command& command, const Context& context) {
 
 void Walker::walk_function(const Command& command, const Context& context) {
   refuse_forbidden(command.at, command.name);
-  if (functions_.size() >= kMaxFunctions) refuse(command.at, "Too many functions in one command");
+  if (functions_.size() >= kMaxFunctions) {
+    return refuse(command.at, "Too many functions in one command");
+  }
   Function& function = functions_[command.name];
   function.at = std::max(function.at, command.at);
-  function.certain = function.certain || (context.straight && context.function.empty());
+  const bool straight = context.straight && context.function.empty();
+  function.certain = function.certain || (straight && steps_ == 0);
+  if (straight) function.line = line_;
+  if (command.name == "command_not_found_handle") {
+    unresolved(command.at, "Function " + command.name + " would be called by the shell itself (" +
+                               rules_.name + " policy); give it another name");
+  }
   // Its output is no longer that of the program.
   facts_.assign("()" + command.name, {});
   Context inside{false, command.name};
+  const std::size_t steps = steps_;
   for (const Script& body : command.bodies) walk(body, inside);
+  steps_ = steps;  // Nothing of it has run.
 }
 
 void Walker::walk(const Redirect& redirect, const Context& context) {
@@ -131,7 +167,7 @@ void Walker::walk(const Redirect& redirect, const Context& context) {
 }
 
 void Walker::walk(const Assignment& assignment, const Context& context, bool associative) {
-  if (assignment.subscript || assignment.compound) arrays_.insert(assignment.name);
+  if (assignment.subscript || assignment.compound) add_array(assignment.name);
   const std::string array = associative ? std::string{} : assignment.name;
   if (assignment.subscript) walk(*assignment.subscript, context, array);
   if (!assignment.compound) {
@@ -157,7 +193,10 @@ void Walker::walk_text(std::string_view text, std::size_t at, const Context& con
   try {
     Parser parser{text, budget_, depth_, at};
     const Script script = parser.parse();
-    walk(script, context);
+    // What fails in it does not end what comes after.
+    Context inside = context;
+    inside.straight = false;
+    walk(script, inside);
   } catch (const SyntaxError& error) {
     refuse(at, "Invalid command syntax: " + error.message);
   }
@@ -170,18 +209,22 @@ void Walker::settle() {
   settle_needs();
 }
 
-// The last offset at which a function stands that a call of `function` may need; npos when one of
-// them may not exist at all.
-std::size_t Walker::latest_needed(const std::string& function) {
+// The last offset at which a function stands that a call of `function` may need, and the line that
+// the call must stand on, or 0; `at` is npos when one of them may not exist at all.
+Walker::Done Walker::latest_needed(const std::string& function) {
   std::set<std::string> seen{function};
   std::vector<std::string> open{function};
-  std::size_t latest = 0;
+  Done latest;
   while (!open.empty()) {
     const auto found = functions_.find(open.back());
     open.pop_back();
-    if (found == functions_.end() || !found->second.certain) return std::string::npos;
-    latest = std::max(latest, found->second.at);
-    for (const std::string& callee : found->second.calls) {
+    if (found == functions_.end()) return {std::string::npos, 0};
+    const Function& needed = found->second;
+    const bool same_line = latest.line == 0 || latest.line == needed.line;
+    if (!needed.certain && (needed.line == 0 || !same_line)) return {std::string::npos, 0};
+    if (!needed.certain) latest.line = needed.line;
+    latest.at = std::max(latest.at, needed.at);
+    for (const std::string& callee : needed.calls) {
       if (seen.insert(callee).second) open.push_back(callee);
     }
   }
@@ -198,17 +241,23 @@ void Walker::settle_calls() {
     }
   }
   if (!rules_.refuse_unresolved) return;
-  std::map<std::string, std::size_t> latest;
+  std::map<std::string, Done> latest;
   for (const Call& call : calls_) {
     if (!call.caller.empty() || !functions_.contains(call.name)) continue;
-    const auto [entry, first] = latest.try_emplace(call.name, 0);
+    const auto [entry, first] = latest.try_emplace(call.name);
     if (first) entry->second = latest_needed(call.name);
-    if (entry->second >= call.at) {
+    const Done& needed = entry->second;
+    if (needed.at >= call.at || (needed.line != 0 && needed.line != call.line)) {
       unresolved(call.at, "Function '" + call.name +
                               "', or one that it calls, may not be defined when it is called (" +
                               rules_.name +
                               " policy); define functions first, outside of conditions");
     }
+  }
+  for (const std::size_t at : separators_) {
+    if (!functions_.contains("read")) break;
+    unresolved(at, "Variable IFS changes how words are split, and 'read' is a function here (" +
+                       rules_.name + " policy); give it another name");
   }
   for (const Call& call : unset_) {
     if (functions_.contains(call.name)) {
@@ -218,19 +267,26 @@ void Walker::settle_calls() {
   }
 }
 
+// A subscript there is a key, not arithmetic.
+bool Walker::is_associative(const Need& need) const {
+  const auto found = associative_.find(need.array);
+  if (found == associative_.end() || not_associative_.contains(need.array)) return false;
+  const Done& declared = found->second;
+  return declared.at < need.at && (declared.line == 0 || declared.line == need.line);
+}
+
 void Walker::settle_needs() {
   if (!rules_.refuse_unresolved) return;
   for (const Call& value : array_values_) {
-    if (!arrays_.contains(value.name)) continue;
+    if (!arrays_.contains(value.name) && !is_shell_array(value.name)) continue;
     unresolved(value.at, "An array's value in quotes is evaluated once more (" + rules_.name +
-                             " policy); write name=(…) without quotes");
+                             " policy); write name=(...) without quotes");
   }
-  for (const std::string& name : integers_) needs_.push_back({0, name, Fit::numeric, {}});
+  for (const std::string& name : integers_) this->need(0, name, Fit::numeric);
   for (const Need& need : needs_) {
     const bool fits =
         need.fit == Fit::numeric ? facts_.is_numeric(need.name) : facts_.is_tame(need.name);
-    const bool keyed = associative_.contains(need.array) && !not_associative_.contains(need.array);
-    if (fits || (keyed && !need.array.empty())) continue;
+    if (fits || is_associative(need)) continue;
     if (need.fit == Fit::tame) {
       unresolved(need.at, "Value of '" + need.name + "' may become several words or an option (" +
                               rules_.name + " policy); put it in double quotes, after '--'");

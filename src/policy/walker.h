@@ -26,6 +26,7 @@ struct Context {
   // Runs for certain, in the shell of the text itself: a function defined here is there afterwards.
   bool straight = true;
   std::string function;  // Whose body this is; empty at the top.
+  bool top = false;      // The text itself, whose lines bash reads and runs one by one.
 };
 
 using Words = std::span<const Word>;
@@ -35,6 +36,7 @@ class Walker {
   Walker(const Rules& rules, Budget& budget, int depth = 0)
       : rules_(rules), budget_(budget), depth_(depth) {}
 
+  void assume(const std::string& name, const std::string& value);  // In its environment.
   void walk(const Script& script, const Context& context);
   void settle();  // After the last walk().
 
@@ -48,18 +50,26 @@ class Walker {
     std::size_t at;
     std::string name;
     std::string caller;
+    std::size_t line = 0;
+  };
+  // What was done for certain, unless something before it on the same line failed: then bash
+  // leaves out the rest of the line. `line` 0: nothing stands before it.
+  struct Done {
+    std::size_t at = 0;
+    std::size_t line = 0;
   };
   struct Function {
     std::size_t at = 0;
     bool certain = false;
+    std::size_t line = 0;  // As in Done.
     std::vector<std::string> calls;
-    std::size_t latest = 0;  // The last definition that a call of it needs.
   };
   struct Need {
     std::size_t at;
     std::string name;
     Fit fit;
     std::string array;  // Not needed if this is an associative array.
+    std::size_t line;
   };
 
   // walker.cpp
@@ -76,7 +86,8 @@ class Walker {
   void walk_text(std::string_view text, std::size_t at, const Context& context);
   void settle_calls();
   void settle_needs();
-  std::size_t latest_needed(const std::string& function);
+  Done latest_needed(const std::string& function);
+  bool is_associative(const Need& need) const;
 
   // commands.cpp
   void run(Words words, const Context& context, Lookup lookup = Lookup::shell,
@@ -110,13 +121,16 @@ class Walker {
   void run_exec(Words words, const Context& context);
   void run_command(Words words, const Context& context);
   void run_trap(Words words, const Context& context);
+  void run_jobs(Words words);
   void run_set(Words words, const Context& context);
   void run_shopt(Words words);
   void run_test(Words words, const Context& context);
   void run_declare(Words words, const Context& context, const std::vector<Assignment>* declared);
   void declare_word(const Word& word, bool array, bool integer, const Context& context);
   void run_unset(Words words);
-  void run_read(Words words);
+  void declare_associative(const std::string& name, std::size_t at, bool certain);
+  void add_array(const std::string& name);
+  void run_read(Words words, const Context& context);
   void run_printf(Words words, const Context& context);
   void run_mapfile(Words words, const Context& context);
   void run_getopts(Words words);
@@ -131,6 +145,7 @@ class Walker {
   void run_xargs(Words words, std::size_t from, const Context& context);
   void run_shell(Words words, const Context& context);
   void run_find(Words words, const Context& context);
+  void find_open_word(Words words, std::size_t i, bool known, const Context& context);
   void run_found(Words words, const Context& context);
 
   // programs.cpp
@@ -148,12 +163,15 @@ class Walker {
   std::map<std::string, Function, std::less<>> functions_;
   std::vector<Call> calls_;
   std::vector<Need> needs_;
-  std::set<std::string> integers_;         // declare -i
-  std::set<std::string> associative_;      // declare -A, for certain
-  std::set<std::string> not_associative_;  // The same name, otherwise declared or unset.
+  std::set<std::string> integers_;           // declare -i
+  std::map<std::string, Done> associative_;  // declare -A, for certain
+  std::set<std::string> not_associative_;    // The same name, otherwise declared or unset.
   std::set<std::string> arrays_;
   std::vector<Call> array_values_;  // declare x="$y": evaluated if x is an array.
   std::vector<Call> unset_;
+  std::vector<std::size_t> separators_;  // Where IFS is set for read.
+  std::size_t line_ = 0;                 // Of the text itself, from 1.
+  std::size_t steps_ = 0;                // Commands of this line so far that may have failed.
 };
 
 struct Report {
@@ -161,6 +179,6 @@ struct Report {
   std::vector<std::string> words;  // Every command word that was resolved, in order.
 };
 
-Report examine(const Rules& rules, std::string_view command);
+Report examine(const Rules& rules, std::string_view command, Policy::Variables variables = {});
 
 }  // namespace tb::policy

@@ -274,7 +274,7 @@ awaitable<void> Sessions::revive(std::shared_ptr<Session> session) {
 
 void Sessions::check(const policy::Policy& policy, const sandbox::Command& command,
                      const Who& who) {
-  std::optional<policy::Refusal> refusal = policy.check(as_script(command));
+  std::optional<policy::Refusal> refusal = policy.check(as_script(command), command.env);
   for (auto at = command.env.begin(); !refusal && at != command.env.end(); ++at) {
     refusal = policy.check_variable(at->first, at->second);
   }

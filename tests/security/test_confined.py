@@ -141,6 +141,17 @@ ATTACKS = {
                     "os.execve(ro, [\"ls\"], {})'",
     "own library": f"python3 -c \"{LIBRARY}import ctypes, shutil; shutil.copy(lib, 'm.so'); "
                    "ctypes.CDLL('./m.so')\"",
+    "the guest's own program": "cat /proc/1/exe",
+    "from the guest's root": "/proc/1/root/usr/bin/rm victim",
+    "by execveat": f"python3 -c 'import ctypes, os; libc = ctypes.CDLL(None, use_errno=True); "
+                   f"libc.execveat(os.open(\"{RM}\", os.O_PATH), b\"\", None, None, 0x1000); "
+                   "exit(os.strerror(ctypes.get_errno()))'",
+    "a view without noexec": "python3 -c 'import ctypes, os; "
+                             "libc = ctypes.CDLL(None, use_errno=True); "
+                             "libc.open_tree(-100, b\"/workspace\", 1); "
+                             "exit(os.strerror(ctypes.get_errno()))'",
+    "by find": "find . -maxdepth 0 -exec rm victim ';' | grep x",
+    "without a PATH": "cp /usr/bin/ls ./ls; unset PATH; ls",
     "own builtin": "cp /lib/*-linux-*/libm.so.6 m.so; enable -f ./m.so x",
 }
 
