@@ -58,8 +58,13 @@ awaitable<void> Connection::send(Pieces pieces) {
 awaitable<void> Connection::finish_sending(Pieces pieces) {
   do {
     writing_ = {.deadline = Clock::now() + server_.limits.write_stall};
-    const auto [error] = co_await socket_.async_wait(asio::posix::descriptor_base::wait_write,
-                                                     asio::as_tuple(asio::use_awaitable));
+    boost::system::error_code error;
+    do {
+      writing_.disturbed = false;
+      const auto [result] = co_await socket_.async_wait(asio::posix::descriptor_base::wait_write,
+                                                        asio::as_tuple(asio::use_awaitable));
+      error = result;
+    } while (error && writing_.disturbed && !writing_.expired);
     writing_.deadline = Clock::time_point::max();
     if (error || writing_.expired) {
       abort_ = true;
@@ -68,18 +73,24 @@ awaitable<void> Connection::finish_sending(Pieces pieces) {
   } while (!push(pieces));
 }
 
-// Fills out_ with the head and settles how this exchange ends.
-void Connection::start_head(const Response& response, std::optional<std::uint64_t> length,
-                            bool reusable) {
-  if (sent_ != Sent::nothing) throw Error{Code::internal, "a second response to one request"};
-  const bool old = request().version < 11;
-  const bool has_body = status_has_body(response.status);
+// What is the same for all heads.
+HeadFraming Connection::start_framing(const Response& response) {
   HeadFraming framing;
   framing.date = server_.date;
   // A request that could not be read has got no name yet.
   if (request().id.empty()) parser_.set_id(server_.ids.make());
   if (!response.find("X-Request-Id")) framing.request_id = request().id;
   framing.added = added_headers_;
+  return framing;
+}
+
+// Fills out_ with the head and settles how this exchange ends.
+void Connection::start_head(const Response& response, std::optional<std::uint64_t> length,
+                            bool reusable) {
+  if (sent_ != Sent::nothing) throw Error{Code::internal, "a second response to one request"};
+  const bool old = request().version < 11;
+  const bool has_body = status_has_body(response.status);
+  HeadFraming framing = start_framing(response);
   if (has_body) framing.length = length;
   framing.chunked = has_body && !length && !old;
   const bool until_close = has_body && !length && old;

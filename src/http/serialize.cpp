@@ -39,7 +39,7 @@ void append_status_line(std::string& out, const Response& response) {
   out += "\r\n";
 }
 
-void append_framing(std::string& out, const HeadFraming& framing) {
+void append_framing(std::string& out, const HeadFraming& framing, bool upgrades) {
   if (framing.length) {
     out += "Content-Length: ";
     append_number(out, *framing.length);
@@ -47,6 +47,7 @@ void append_framing(std::string& out, const HeadFraming& framing) {
   }
   if (framing.chunked) out += "Transfer-Encoding: chunked\r\n";
   if (framing.close) out += "Connection: close\r\n";
+  if (upgrades) out += "Connection: Upgrade\r\n";
   if (framing.keep_alive) out += "Connection: keep-alive\r\n";
   if (!framing.date.empty()) append_field(out, "Date", framing.date);
   if (!framing.request_id.empty()) append_field(out, "X-Request-Id", framing.request_id);
@@ -66,7 +67,8 @@ bool asks_to_close(const Response& response) {
 }
 
 void append_head(std::string& out, const Response& response, const HeadFraming& framing) {
-  if (response.status < 200 || response.status > 999) {
+  const bool switches = response.status == 101 && framing.upgrade;
+  if ((response.status < 200 && !switches) || response.status > 999) {
     throw Error{Code::internal, "a response status that may not be sent"};
   }
   if (!all_in(kValueChars, response.content_type)) {
@@ -80,7 +82,8 @@ void append_head(std::string& out, const Response& response, const HeadFraming& 
   for (const Header& header : response.headers) {
     if (!is_connection(header)) append_field(out, header.name, header.value);
   }
-  append_framing(out, framing);
+  // Whoever sends Upgrade must name it there too (RFC 9110, 7.8).
+  append_framing(out, framing, response.find("Upgrade") != nullptr);
   out += "\r\n";
 }
 

@@ -18,6 +18,7 @@ struct HeadFraming {
   std::optional<std::uint64_t> length;
   bool chunked = false;
   bool close = false;
+  bool upgrade = false;     // Of a 101, which nothing else may send.
   bool keep_alive = false;  // Said only to HTTP/1.0, where closing is the custom.
   std::string_view date;
   std::string_view request_id;
