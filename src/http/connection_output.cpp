@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The output of a connection: responses, whole or in pieces.
-#include <sys/socket.h>
-#include <sys/uio.h>
-
-#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <cerrno>
 #include <charconv>
 
 #include "base/error.h"
@@ -23,33 +18,7 @@ constexpr std::size_t kCopiedBody = 4 << 10;
 
 }  // namespace
 
-// Sends what the kernel takes at once; true when that was all. The common case: no wait, no
-// coroutine, one system call.
-bool Connection::push(Pieces& pieces) {
-  for (;;) {
-    std::array<iovec, std::tuple_size_v<Pieces>> parts{};
-    std::size_t count = 0;
-    for (const std::string_view piece : pieces) {
-      if (!piece.empty()) parts[count++] = {const_cast<char*>(piece.data()), piece.size()};
-    }
-    if (count == 0) return true;
-    msghdr message{};
-    message.msg_iov = parts.data();
-    message.msg_iovlen = count;
-    const ssize_t sent = ::sendmsg(socket_.native_handle(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0) {
-      if (errno == EINTR) continue;
-      if (errno == EAGAIN || errno == ENOBUFS) return false;
-      throw Disconnected{};
-    }
-    auto left = static_cast<std::size_t>(sent);
-    for (std::string_view& piece : pieces) {
-      const std::size_t taken = std::min(left, piece.size());
-      piece.remove_prefix(taken);
-      left -= taken;
-    }
-  }
-}
+bool Connection::push(Pieces& pieces) { return push_pieces(socket_.native_handle(), pieces); }
 
 awaitable<void> Connection::send(Pieces pieces) {
   if (!push(pieces)) co_await finish_sending(pieces);

@@ -87,6 +87,26 @@ void append_head(std::string& out, const Response& response, const HeadFraming& 
   out += "\r\n";
 }
 
+std::string serialize_request(std::string_view method, std::string_view target,
+                              std::string_view host, const std::vector<Header>& headers,
+                              std::string_view body) {
+  bool good = !method.empty() && all_in(kTokenChars, method) && !target.empty() &&
+              all_in(kTargetChars, target);
+  std::string out;
+  out.reserve(256 + body.size());
+  out.append(method).append(" ").append(target).append(" HTTP/1.1\r\nHost: ").append(host);
+  for (const Header& header : headers) {
+    good = good && !header.name.empty() && all_in(kTokenChars, header.name) &&
+           all_in(kValueChars, header.value);
+    out.append("\r\n").append(header.name).append(": ").append(header.value);
+  }
+  if (!good) throw Error{Code::invalid, "a request that may not be sent"};
+  if (!body.empty() || !(method == "GET" || method == "HEAD")) {
+    out.append("\r\nContent-Length: ").append(std::to_string(body.size()));
+  }
+  return out.append("\r\n\r\n").append(body);
+}
+
 std::string http_date(std::time_t when) {
   static constexpr const char* kDays[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
   static constexpr const char* kMonths[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",

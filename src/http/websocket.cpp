@@ -213,7 +213,7 @@ awaitable<void> WebSocket::write_frame(Opcode opcode, std::string_view payload) 
     payload = masked;
   }
   const FrameHead head{opcode, payload.size(), mask};
-  WebSocketChannel::Pieces pieces{head.view(), payload};
+  Pieces pieces{head.view(), payload};
   if (!channel_.push(pieces)) co_await channel_.finish_sending(pieces);
 }
 

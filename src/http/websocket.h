@@ -2,7 +2,6 @@
 // A WebSocket (RFC 6455) on a connection that has been upgraded.
 #pragma once
 
-#include <array>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <chrono>
@@ -15,6 +14,7 @@
 #include "base/async.h"
 #include "base/units.h"
 #include "http/message.h"
+#include "http/pieces.h"
 #include "http/read_buffer.h"
 #include "http/websocket_parser.h"
 
@@ -35,9 +35,6 @@ struct WebSocketOptions {
 // What a WebSocket reads from and writes to.
 class WebSocketChannel {
  public:
-  // A message in up to three pieces, as sendmsg(2) takes them.
-  using Pieces = std::array<std::string_view, 3>;
-
   virtual ~WebSocketChannel() = default;
   virtual ReadBuffer& input() = 0;
   // Reads more into input(), which holds `limit` bytes at most. 0: the end of the input, a
