@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "http/chars.h"
+#include "http/origin.h"
 
 namespace tb::api {
 namespace {
@@ -25,11 +26,7 @@ bool is_name_list(std::string_view text) {
 }  // namespace
 
 bool Cors::allows(const http::Request& request) const {
-  const auto origin = request.headers.find("Origin");
-  if (!origin || request.headers.count("Origin") != 1) return false;
-  return std::any_of(origins.begin(), origins.end(), [&](const std::string& allowed) {
-    return allowed == "*" || http::equal_ignoring_case(allowed, *origin);
-  });
+  return http::is_listed_origin(request, origins);
 }
 
 void Cors::add_headers(http::Exchange& exchange) const {

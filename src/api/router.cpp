@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "api/errors.h"
+#include "http/origin.h"
 
 namespace tb::api {
 namespace {
@@ -39,10 +40,7 @@ bool match(const std::vector<std::string>& pattern, const std::vector<std::strin
 // Sec-Fetch-Site out where there is neither TLS nor a loopback address.
 bool sent_by_our_page(const http::Request& request) {
   if (const auto site = request.headers.find("Sec-Fetch-Site")) return *site == "same-origin";
-  const auto origin = request.headers.find("Origin");
-  const auto host = request.headers.find("Host");
-  if (!origin || !host || host->empty()) return false;
-  return *origin == "http://" + std::string{*host} || *origin == "https://" + std::string{*host};
+  return http::is_own_origin(request);
 }
 
 // What a browser sends for a page without asking the server first.

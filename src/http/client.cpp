@@ -6,38 +6,13 @@
 
 #include "base/async.h"
 #include "base/error.h"
-#include "http/chars.h"
 #include "http/client_link.h"
+#include "http/serialize.h"
 
 namespace tb::http {
 namespace {
 
 bool may_repeat(std::string_view method) { return method != "POST" && method != "PATCH"; }
-
-void check_request(std::string_view method, std::string_view target,
-                   const std::vector<Header>& headers) {
-  bool good = !method.empty() && all_in(kTokenChars, method) && !target.empty() &&
-              all_in(kTargetChars, target);
-  for (const Header& header : headers) {
-    good = good && !header.name.empty() && all_in(kTokenChars, header.name) &&
-           all_in(kValueChars, header.value);
-  }
-  if (!good) throw Error{Code::invalid, "a request that may not be sent"};
-}
-
-std::string serialize(std::string_view method, std::string_view target, std::string_view host,
-                      const std::vector<Header>& headers, std::string_view body) {
-  std::string out;
-  out.reserve(256 + body.size());
-  out.append(method).append(" ").append(target).append(" HTTP/1.1\r\nHost: ").append(host);
-  for (const Header& header : headers) {
-    out.append("\r\n").append(header.name).append(": ").append(header.value);
-  }
-  if (!body.empty() || !(method == "GET" || method == "HEAD")) {
-    out.append("\r\nContent-Length: ").append(std::to_string(body.size()));
-  }
-  return out.append("\r\n\r\n").append(body);
-}
 
 }  // namespace
 
@@ -48,6 +23,8 @@ Endpoint Endpoint::tcp(std::string host, std::uint16_t port) {
 Endpoint Endpoint::unix_socket(std::string path) {
   return {.host = "localhost", .port = 0, .path = std::move(path)};
 }
+
+std::string Endpoint::host_header() const { return path.empty() ? text() : "localhost"; }
 
 std::string Endpoint::text() const {
   if (!path.empty()) return "unix:" + path;
@@ -62,9 +39,7 @@ class Client::Impl {
 
   awaitable<Response> request(std::string method, std::string target, std::vector<Header> headers,
                               std::string body) {
-    check_request(method, target, headers);
-    const std::string host = endpoint_.path.empty() ? endpoint_.text() : "localhost";
-    const std::string message = serialize(method, target, host, headers, body);
+    const std::string message = serialize_request(method, target, endpoint_.host_header(), headers, body);
     auto task = run(method, message);
     std::optional<Response> response;
     try {

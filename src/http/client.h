@@ -23,6 +23,8 @@ struct Endpoint {
 
   static Endpoint tcp(std::string host, std::uint16_t port);
   static Endpoint unix_socket(std::string path);
+  // "localhost" for a unix socket.
+  std::string host_header() const;
   std::string text() const;  // "127.0.0.1:80", "[::1]:80" or "unix:/path".
 };
 

@@ -26,6 +26,10 @@ class Link {
   // Sends `message` and reads the response into `parser`; both must stay until the end.
   awaitable<void> exchange(std::string_view message, ResponseParser& parser);
 
+  // After an exchange that switched protocols: what they go on with.
+  boost::asio::posix::stream_descriptor& socket() { return socket_; }
+  ReadBuffer& buffer() { return buffer_; }
+
   // False when the server has closed it or has sent something unasked.
   bool usable();
 

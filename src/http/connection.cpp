@@ -69,6 +69,10 @@ awaitable<bool> Connection::serve_one() {
     refusal = refuse(std::current_exception());
   }
   on_peer_closed_ = nullptr;
+  if (websocket_) {
+    co_await close_websocket(refusal.has_value());
+    co_return false;
+  }
   if (refusal) {
     if (sent_ != Sent::nothing) {
       // A body that lasts until the close has no other sign of being incomplete.
@@ -261,13 +265,18 @@ awaitable<void> Connection::linger() {
   }
 }
 
-void Connection::tick(Clock::time_point now) {
+// The socket knows no way to end one of its waits alone.
+void Connection::end_wait(Wait& wait) {
+  wait.deadline = kNever;
+  wait.expired = true;
+  (&wait == &reading_ ? writing_ : reading_).disturbed = true;
   boost::system::error_code ignored;
+  socket_.cancel(ignored);
+}
+
+void Connection::tick(Clock::time_point now) {
   for (Wait* wait : {&reading_, &writing_}) {
-    if (now < wait->deadline) continue;
-    wait->deadline = kNever;
-    wait->expired = true;
-    socket_.cancel(ignored);
+    if (now >= wait->deadline) end_wait(*wait);
   }
   if (on_peer_closed_ && peer_closed()) std::exchange(on_peer_closed_, nullptr)();
 }
@@ -275,6 +284,7 @@ void Connection::tick(Clock::time_point now) {
 void Connection::drain() {
   boost::system::error_code ignored;
   if (idle_) socket_.cancel(ignored);
+  if (websocket_ && reading_.deadline != kNever) end_wait(reading_);
 }
 
 bool Connection::peer_closed() const {

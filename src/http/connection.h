@@ -8,6 +8,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -15,11 +16,11 @@
 #include "http/parser.h"
 #include "http/read_buffer.h"
 #include "http/request_id.h"
+#include "http/serialize.h"
 #include "http/server.h"
+#include "http/websocket.h"
 
 namespace tb::http {
-
-using Clock = std::chrono::steady_clock;
 
 // What the server tells all of its connections.
 struct ServerState {
@@ -34,7 +35,7 @@ struct ServerState {
 
 // Pipelined requests wait in the read buffer and in the kernel: one at a time is taken, so the
 // order of the responses is that of the requests and the queue is bounded.
-class Connection final : public Exchange {
+class Connection final : public Exchange, private WebSocketChannel {
  public:
   // Owns `fd`, a connected socket that does not block.
   Connection(boost::asio::any_io_executor executor, int fd, std::string peer, ServerState& server);
@@ -45,7 +46,8 @@ class Connection final : public Exchange {
   // Ends waits whose deadline has passed; called by the server now and then.
   void tick(Clock::time_point now);
 
-  // Ends the connection if it is between two requests; the server's state says `draining`.
+  // Ends the connection if it is between two requests, and a WebSocket; the server's state says
+  // `draining`.
   void drain();
 
   const Request& request() const override { return parser_.request(); }
@@ -55,6 +57,7 @@ class Connection final : public Exchange {
   awaitable<void> begin(Response head, std::optional<std::uint64_t> length) override;
   awaitable<void> write(std::string_view bytes) override;
   awaitable<void> end() override;
+  awaitable<WebSocket*> upgrade(const WebSocketOptions& options) override;
   bool answered() const override { return sent_ != Sent::nothing; }
   bool peer_closed() const override;
   void on_peer_closed(std::function<void()> callback) override;
@@ -66,24 +69,29 @@ class Connection final : public Exchange {
   struct Wait {
     Clock::time_point deadline = Clock::time_point::max();
     bool expired = false;
+    bool disturbed = false;  // The wait was ended for the sake of another one: go on.
   };
-  // A message in up to three pieces, as sendmsg(2) takes them.
-  using Pieces = std::array<std::string_view, 3>;
 
   awaitable<bool> serve_one();
   awaitable<bool> read_head();
-  awaitable<std::size_t> receive(std::size_t buffer_limit, Clock::time_point deadline);
+  ReadBuffer& input() override { return buffer_; }
+  awaitable<std::size_t> receive(std::size_t buffer_limit, Clock::time_point deadline) override;
+  bool expired() const override { return reading_.expired; }
+  bool draining() const override { return server_.draining; }
   awaitable<void> receive_body();
   awaitable<void> send(Pieces pieces);
-  awaitable<void> finish_sending(Pieces pieces);
+  awaitable<void> finish_sending(Pieces pieces) override;
+  awaitable<void> close_websocket(bool failed);
   awaitable<void> skip_body();
   awaitable<void> linger();
 
   void reset();
   std::size_t take_body(std::span<char> out);
-  bool push(Pieces& pieces);
+  bool push(Pieces& pieces) override;
+  void end_wait(Wait& wait);
   bool discard_buffered_body();
   bool body_can_be_skipped();
+  HeadFraming start_framing(const Response& response);
   void start_head(const Response& response, std::optional<std::uint64_t> length, bool reusable);
   void check_answered() const;
   Response refuse(std::exception_ptr failure);
@@ -106,6 +114,7 @@ class Connection final : public Exchange {
 
   // Of the exchange:
   Sent sent_ = Sent::nothing;
+  std::unique_ptr<WebSocket> websocket_;  // The exchange was upgraded: the connection's last one.
   bool close_after_ = false;
   bool continue_sent_ = false;
   bool out_chunked_ = false;

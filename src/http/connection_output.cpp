@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The output of a connection: responses, whole or in pieces.
-#include <sys/socket.h>
-#include <sys/uio.h>
-
-#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <cerrno>
 #include <charconv>
 
 #include "base/error.h"
@@ -23,33 +18,7 @@ constexpr std::size_t kCopiedBody = 4 << 10;
 
 }  // namespace
 
-// Sends what the kernel takes at once; true when that was all. The common case: no wait, no
-// coroutine, one system call.
-bool Connection::push(Pieces& pieces) {
-  for (;;) {
-    std::array<iovec, std::tuple_size_v<Pieces>> parts{};
-    std::size_t count = 0;
-    for (const std::string_view piece : pieces) {
-      if (!piece.empty()) parts[count++] = {const_cast<char*>(piece.data()), piece.size()};
-    }
-    if (count == 0) return true;
-    msghdr message{};
-    message.msg_iov = parts.data();
-    message.msg_iovlen = count;
-    const ssize_t sent = ::sendmsg(socket_.native_handle(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0) {
-      if (errno == EINTR) continue;
-      if (errno == EAGAIN || errno == ENOBUFS) return false;
-      throw Disconnected{};
-    }
-    auto left = static_cast<std::size_t>(sent);
-    for (std::string_view& piece : pieces) {
-      const std::size_t taken = std::min(left, piece.size());
-      piece.remove_prefix(taken);
-      left -= taken;
-    }
-  }
-}
+bool Connection::push(Pieces& pieces) { return push_pieces(socket_.native_handle(), pieces); }
 
 awaitable<void> Connection::send(Pieces pieces) {
   if (!push(pieces)) co_await finish_sending(pieces);
@@ -58,8 +27,13 @@ awaitable<void> Connection::send(Pieces pieces) {
 awaitable<void> Connection::finish_sending(Pieces pieces) {
   do {
     writing_ = {.deadline = Clock::now() + server_.limits.write_stall};
-    const auto [error] = co_await socket_.async_wait(asio::posix::descriptor_base::wait_write,
-                                                     asio::as_tuple(asio::use_awaitable));
+    boost::system::error_code error;
+    do {
+      writing_.disturbed = false;
+      const auto [result] = co_await socket_.async_wait(asio::posix::descriptor_base::wait_write,
+                                                        asio::as_tuple(asio::use_awaitable));
+      error = result;
+    } while (error && writing_.disturbed && !writing_.expired);
     writing_.deadline = Clock::time_point::max();
     if (error || writing_.expired) {
       abort_ = true;
@@ -68,18 +42,24 @@ awaitable<void> Connection::finish_sending(Pieces pieces) {
   } while (!push(pieces));
 }
 
-// Fills out_ with the head and settles how this exchange ends.
-void Connection::start_head(const Response& response, std::optional<std::uint64_t> length,
-                            bool reusable) {
-  if (sent_ != Sent::nothing) throw Error{Code::internal, "a second response to one request"};
-  const bool old = request().version < 11;
-  const bool has_body = status_has_body(response.status);
+// What is the same for all heads.
+HeadFraming Connection::start_framing(const Response& response) {
   HeadFraming framing;
   framing.date = server_.date;
   // A request that could not be read has got no name yet.
   if (request().id.empty()) parser_.set_id(server_.ids.make());
   if (!response.find("X-Request-Id")) framing.request_id = request().id;
   framing.added = added_headers_;
+  return framing;
+}
+
+// Fills out_ with the head and settles how this exchange ends.
+void Connection::start_head(const Response& response, std::optional<std::uint64_t> length,
+                            bool reusable) {
+  if (sent_ != Sent::nothing) throw Error{Code::internal, "a second response to one request"};
+  const bool old = request().version < 11;
+  const bool has_body = status_has_body(response.status);
+  HeadFraming framing = start_framing(response);
   if (has_body) framing.length = length;
   framing.chunked = has_body && !length && !old;
   const bool until_close = has_body && !length && old;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error.h"
+
 namespace tb::http {
 namespace {
 
@@ -13,6 +15,10 @@ constexpr std::size_t kPiece = 64 << 10;
 
 void Exchange::add_response_header(std::string name, std::string value) {
   added_headers_.push_back({std::move(name), std::move(value)});
+}
+
+awaitable<WebSocket*> Exchange::upgrade(const WebSocketOptions&) {
+  throw Error{Code::internal, "this exchange can't be upgraded"};
 }
 
 awaitable<std::string> Exchange::read_body(Bytes limit) {

@@ -27,6 +27,9 @@ class Disconnected : public std::exception {
   const char* what() const noexcept override { return "the peer went away"; }
 };
 
+class WebSocket;
+struct WebSocketOptions;
+
 // Lives until the handler returns. One thread. Reading and writing may go on at the same time in
 // two coroutines, but never two reads or two writes.
 //
@@ -63,7 +66,13 @@ class Exchange {
   virtual awaitable<void> write(std::string_view bytes) = 0;
   virtual awaitable<void> end() = 0;
 
-  // True once respond() or begin() was called.
+  // Answers with 101 if the request asks for a WebSocket, rightly, and has no body; else throws
+  // the HttpError that says what is missing. The WebSocket lives as long as the exchange; when the
+  // handler returns without a close, it is closed with 1000, and with 1011 when the handler throws.
+  // Check the page that asks first: http/origin.h.
+  virtual awaitable<WebSocket*> upgrade(const WebSocketOptions& options);
+
+  // True once respond(), begin() or upgrade() has answered.
   virtual bool answered() const = 0;
 
   // Goes out with the response of this exchange, whoever writes that.

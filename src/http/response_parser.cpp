@@ -74,7 +74,11 @@ std::size_t ResponseParser::parse_head(std::string_view bytes) {
   const std::size_t used = reader.put(boost::asio::buffer(bytes.data(), end + 4), error);
   if (error || !reader.is_header_done() || used != end + 4) bad("the response is malformed");
 
-  if (response_.status == 101) bad("the server switches protocols unasked");
+  if (response_.status == 101) {
+    if (!limits_.upgrade) bad("the server switches protocols unasked");
+    state_ = State::done;
+    return used;
+  }
   if (response_.status / 100 == 1) return used;
   keep_alive_ = reader.keep_alive() && !reader.need_eof();
   left_ = reader.content_length() ? *reader.content_length() : 0;

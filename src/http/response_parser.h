@@ -17,6 +17,7 @@ class ResponseParser {
   struct Limits {
     Bytes head{64 << 10};
     Bytes body{64 << 20};
+    bool upgrade = false;  // A 101 is welcome: it ends the response, and something else begins.
   };
 
   // The response to a HEAD request has no body, whatever its headers say.

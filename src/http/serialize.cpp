@@ -39,7 +39,7 @@ void append_status_line(std::string& out, const Response& response) {
   out += "\r\n";
 }
 
-void append_framing(std::string& out, const HeadFraming& framing) {
+void append_framing(std::string& out, const HeadFraming& framing, bool upgrades) {
   if (framing.length) {
     out += "Content-Length: ";
     append_number(out, *framing.length);
@@ -47,6 +47,7 @@ void append_framing(std::string& out, const HeadFraming& framing) {
   }
   if (framing.chunked) out += "Transfer-Encoding: chunked\r\n";
   if (framing.close) out += "Connection: close\r\n";
+  if (upgrades) out += "Connection: Upgrade\r\n";
   if (framing.keep_alive) out += "Connection: keep-alive\r\n";
   if (!framing.date.empty()) append_field(out, "Date", framing.date);
   if (!framing.request_id.empty()) append_field(out, "X-Request-Id", framing.request_id);
@@ -66,7 +67,8 @@ bool asks_to_close(const Response& response) {
 }
 
 void append_head(std::string& out, const Response& response, const HeadFraming& framing) {
-  if (response.status < 200 || response.status > 999) {
+  const bool switches = response.status == 101 && framing.upgrade;
+  if ((response.status < 200 && !switches) || response.status > 999) {
     throw Error{Code::internal, "a response status that may not be sent"};
   }
   if (!all_in(kValueChars, response.content_type)) {
@@ -80,8 +82,29 @@ void append_head(std::string& out, const Response& response, const HeadFraming& 
   for (const Header& header : response.headers) {
     if (!is_connection(header)) append_field(out, header.name, header.value);
   }
-  append_framing(out, framing);
+  // Whoever sends Upgrade must name it there too (RFC 9110, 7.8).
+  append_framing(out, framing, response.find("Upgrade") != nullptr);
   out += "\r\n";
+}
+
+std::string serialize_request(std::string_view method, std::string_view target,
+                              std::string_view host, const std::vector<Header>& headers,
+                              std::string_view body) {
+  bool good = !method.empty() && all_in(kTokenChars, method) && !target.empty() &&
+              all_in(kTargetChars, target);
+  std::string out;
+  out.reserve(256 + body.size());
+  out.append(method).append(" ").append(target).append(" HTTP/1.1\r\nHost: ").append(host);
+  for (const Header& header : headers) {
+    good = good && !header.name.empty() && all_in(kTokenChars, header.name) &&
+           all_in(kValueChars, header.value);
+    out.append("\r\n").append(header.name).append(": ").append(header.value);
+  }
+  if (!good) throw Error{Code::invalid, "a request that may not be sent"};
+  if (!body.empty() || !(method == "GET" || method == "HEAD")) {
+    out.append("\r\nContent-Length: ").append(std::to_string(body.size()));
+  }
+  return out.append("\r\n\r\n").append(body);
 }
 
 std::string http_date(std::time_t when) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Response heads to bytes.
+// Response heads to bytes, and whole requests of the client.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "http/message.h"
 
@@ -18,6 +19,7 @@ struct HeadFraming {
   std::optional<std::uint64_t> length;
   bool chunked = false;
   bool close = false;
+  bool upgrade = false;     // Of a 101, which nothing else may send.
   bool keep_alive = false;  // Said only to HTTP/1.0, where closing is the custom.
   std::string_view date;
   std::string_view request_id;
@@ -33,6 +35,12 @@ bool asks_to_close(const Response& response);
 // Appends the head. Throws Error{internal} and appends nothing when a header could not be sent as
 // it is: a name that is no token, a value with CR, LF or NUL, or one that is the server's to write.
 void append_head(std::string& out, const Response& response, const HeadFraming& framing);
+
+// Throws Error{invalid} when it may not be sent. Host and, where it belongs, Content-Length are
+// added.
+std::string serialize_request(std::string_view method, std::string_view target,
+                              std::string_view host, const std::vector<Header>& headers,
+                              std::string_view body);
 
 // "Sun, 06 Nov 1994 08:49:37 GMT"
 std::string http_date(std::time_t when);

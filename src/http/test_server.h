@@ -114,6 +114,7 @@ class Wire {
     return taken;
   }
   const std::string& text() const { return text_; }
+  void forget() { text_.clear(); }
   // The server closed the connection.
   bool ended() const { return ended_; }
 
