@@ -39,7 +39,8 @@ class Client::Impl {
 
   awaitable<Response> request(std::string method, std::string target, std::vector<Header> headers,
                               std::string body) {
-    const std::string message = serialize_request(method, target, endpoint_.host_header(), headers, body);
+    const std::string message =
+        serialize_request(method, target, endpoint_.host_header(), headers, body);
     auto task = run(method, message);
     std::optional<Response> response;
     try {

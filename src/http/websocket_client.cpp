@@ -116,9 +116,7 @@ class WebSocketClient::Impl final : private WebSocketChannel {
   ReadBuffer& input() override { return link_.buffer(); }
   bool expired() const override { return expired_; }
   bool draining() const override { return false; }
-  bool push(Pieces& pieces) override {
-    return push_pieces(link_.socket().native_handle(), pieces);
-  }
+  bool push(Pieces& pieces) override { return push_pieces(link_.socket().native_handle(), pieces); }
 
   awaitable<std::size_t> receive(std::size_t limit, Clock::time_point deadline) override {
     const std::span<char> room = input().prepare(limit);

@@ -10,6 +10,8 @@ namespace tb::http {
 namespace {
 
 constexpr std::size_t kMaxControl = 125;
+constexpr std::size_t kFirstPiece = 64 << 10;
+constexpr std::size_t kBlock = 8 << 10;
 constexpr unsigned kLastBit = 0x80;
 constexpr unsigned kReservedBits = 0x70;
 constexpr unsigned kMaskBit = 0x80;
@@ -26,17 +28,23 @@ bool is_close_code(int code) {
 }
 
 void apply_mask(char* data, std::size_t size, Mask mask, std::size_t offset) {
-  // Eight bytes at a time: twice the mask, turned so that it begins at `offset`.
+  // Twice the mask, turned so that it begins at `offset`.
   std::array<char, 8> turned;
   for (std::size_t i = 0; i < turned.size(); ++i) turned[i] = mask[(offset + i) % mask.size()];
   std::uint64_t key;
   std::memcpy(&key, turned.data(), sizeof key);
+  const auto mask_word = [&](std::size_t at) {
+    std::uint64_t word;
+    std::memcpy(&word, data + at, sizeof word);
+    word ^= key;
+    std::memcpy(data + at, &word, sizeof word);
+  };
   std::size_t at = 0;
   for (; at + 32 <= size; at += 32) {
-    std::uint64_t words[4];
-    std::memcpy(words, data + at, sizeof words);
-    for (std::uint64_t& word : words) word ^= key;
-    std::memcpy(data + at, words, sizeof words);
+    mask_word(at);
+    mask_word(at + 8);
+    mask_word(at + 16);
+    mask_word(at + 24);
   }
   for (; at < size; ++at) data[at] = static_cast<char>(data[at] ^ turned[at % turned.size()]);
 }
@@ -148,16 +156,23 @@ void WebSocketParser::check_length() {
   in_payload_ = true;
 }
 
-// The message grows with what has come, not with what was announced.
+// The message grows with what has come, not with what was announced, beyond a first piece.
 std::size_t WebSocketParser::take_payload(std::string_view bytes) {
   std::string& target = is_control() ? control_ : message_;
-  const auto size =
-      static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), length_ - taken_));
-  const std::size_t before = target.size();
-  target.append(bytes.data(), size);
-  if (masked_) apply_mask(target.data() + before, size, mask_, taken_ % mask_.size());
-  taken_ += size;
-  return size;
+  const std::string_view payload = bytes.substr(
+      0, static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), length_ - taken_)));
+  if (target.empty()) {
+    target.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(length_, kFirstPiece)));
+  }
+  // Block by block, so that what was copied is still in the cache when it is unmasked.
+  for (std::size_t at = 0; at < payload.size(); at += kBlock) {
+    const std::string_view block = payload.substr(at, kBlock);
+    const std::size_t before = target.size();
+    target.append(block);
+    if (masked_) apply_mask(target.data() + before, block.size(), mask_, taken_ % mask_.size());
+    taken_ += block.size();
+  }
+  return payload.size();
 }
 
 void WebSocketParser::finish_frame(Event& event) {

@@ -7,8 +7,10 @@
 #include <atomic>
 #include <future>
 
+#include "base/test_loop.h"
 #include "http/test_frames.h"
 #include "http/test_server.h"
+#include "http/test_websocket.h"
 
 namespace tb::http {
 namespace {
@@ -262,6 +264,43 @@ TEST(WebSocket, DropsAClientThatTakesNothing) {
   EXPECT_EQ(dropped.get_future().wait_for(5s), std::future_status::ready);
 }
 
+TEST(WebSocket, WaitsForAReaderThatWasSlowWhilePingsCameDue) {
+  ServerLimits limits;
+  limits.tick = 1ms;
+  WebSocketOptions options;
+  options.ping = 2ms;
+  options.pong = 1h;
+  const std::string data(16 << 20, 'x');  // More than the kernel holds for us.
+  std::promise<void> ticked;
+  const Handler sends = [&](Exchange& exchange) -> awaitable<void> {
+    WebSocket* socket = co_await exchange.upgrade(options);
+    auto executor = co_await asio::this_coro::executor;
+    auto reader = [socket]() -> awaitable<void> {
+      while (co_await socket->receive()) {
+      }
+    };
+    auto writer = [&, socket]() -> awaitable<void> { co_await socket->send_binary(data); };
+    auto clock = [&, executor]() -> awaitable<void> {
+      asio::steady_timer timer{executor, 30ms};
+      co_await timer.async_wait(asio::use_awaitable);
+      ticked.set_value();
+    };
+    auto all =
+        asio::experimental::make_parallel_group(asio::co_spawn(executor, reader, asio::deferred),
+                                                asio::co_spawn(executor, writer, asio::deferred),
+                                                asio::co_spawn(executor, clock, asio::deferred));
+    co_await all.async_wait(asio::experimental::wait_for_all(), asio::use_awaitable);
+  };
+  TestServer server{sends, limits};
+  Client client{server};
+  ticked.get_future().wait();
+  std::size_t size = client.text().size();
+  client.forget();
+  for (; size < data.size() && client.read(); client.forget()) size += client.text().size();
+  EXPECT_GE(size, data.size());
+  client.send(kBye);
+}
+
 TEST(WebSocket, SendsAndReceivesAtOnce) {
   constexpr int kCount = 200;
   const std::string data(20000, 'y');
@@ -311,6 +350,15 @@ TEST(WebSocket, SendsAndReceivesAtOnce) {
   sender.join();
   EXPECT_TRUE(last);
   EXPECT_EQ(messages, kCount);
+}
+
+TEST(WebSocket, CanBeTestedWithoutASocket) {
+  TestLoop loop;
+  TestWebSocketExchange exchange{"/ws", masked(Opcode::text, "hello") + kBye};
+  const Handler handler = echo_with({});
+  loop.run(handler(exchange));
+  EXPECT_EQ(exchange.response.status, 101);
+  EXPECT_EQ(exchange.sent(), unmasked(Opcode::text, "hello") + kByeBack);
 }
 
 TEST(WebSocket, SendsNothingAfterAClose) {
