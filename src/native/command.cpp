@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::size_t kMaxShown = 4096;  // bytes of a command's text that are remembered
 constexpr std::size_t kMaxTag = 256;
-constexpr unsigned kMaxSide = 65535;  // of a terminal: struct winsize has 16 bits
+constexpr std::uint64_t kMaxTime = 1ull << 53;  // microseconds: beyond the year 2200
+constexpr unsigned kMaxSide = 65535;            // of a terminal: struct winsize has 16 bits
 
 std::vector<std::string> environment_of(const sandbox::Command& command) {
   std::vector<std::pair<std::string, std::string>> all = {
@@ -75,7 +76,9 @@ sandbox::ProcessInfo describe(const sandbox::Command& command) {
   info.command.resize(std::min(info.command.size(), kMaxShown));
   info.cwd = command.cwd.substr(0, kMaxShown);
   info.terminal = command.terminal.has_value();
-  info.started = std::chrono::system_clock::now();
+  // As exact as a note is: the same before and after a restart.
+  info.started =
+      std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
   return info;
 }
 
@@ -116,8 +119,10 @@ std::string to_note(const sandbox::ProcessInfo& info) {
 bool from_note(std::string_view note, sandbox::ProcessInfo& info) {
   Reader in{note};
   sandbox::ProcessInfo read;
+  const std::uint64_t started = in.u64();
+  if (started > kMaxTime) return false;
   read.started = std::chrono::system_clock::time_point{
-      std::chrono::microseconds{static_cast<std::int64_t>(in.u64())}};
+      std::chrono::microseconds{static_cast<std::int64_t>(started)}};
   read.pid = in.i32();
   read.terminal = in.u8() != 0;
   read.tag = in.bytes();

@@ -24,7 +24,9 @@ void ignore_sigpipe() {
 }  // namespace
 
 Input::Input(asio::any_io_executor executor, os::Fd pipe, std::function<void()> on_closed)
-    : pipe_(executor, pipe.release()), on_closed_(std::move(on_closed)), changed_(executor) {
+    : pipe_(executor), on_closed_(std::move(on_closed)), changed_(executor) {
+  os::set_nonblocking(pipe);
+  pipe_.assign(pipe.release());
   ignore_sigpipe();
 }
 

@@ -15,7 +15,7 @@ namespace tb::native {
 
 class Input : public std::enable_shared_from_this<Input> {
  public:
-  // `pipe` does not block. `on_closed` is called once, by whatever way it comes to that.
+  // `on_closed` is called once, by whatever way it comes to that.
   Input(asio::any_io_executor executor, os::Fd pipe, std::function<void()> on_closed);
 
   bool open() const { return pipe_.is_open() && !finishing_; }

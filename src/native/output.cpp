@@ -34,13 +34,15 @@ StreamFile::StreamFile(std::string path, const OutputLimits& limits)
 void StreamFile::open_pipe(os::Fd pipe) {
   pipe_ = std::move(pipe);
   at_end_ = false;
-  ::fcntl(pipe_.get(), F_SETFL, ::fcntl(pipe_.get(), F_GETFL) | O_NONBLOCK);
+  os::set_nonblocking(pipe_);
 }
 
 void StreamFile::open_terminal(os::Fd master, os::Fd pipe, os::Fd relay) {
   open_pipe(std::move(pipe));
   terminal_ = std::move(master);
   relay_ = std::move(relay);
+  os::set_nonblocking(terminal_);
+  os::set_nonblocking(relay_);
 }
 
 // Neither a file can be filled from a terminal in one system call, nor can what was read be given

@@ -233,6 +233,21 @@ TEST_F(NativeProcessTest, ATerminalIsReadAndWritten) {
   EXPECT_THROW(process->resize(0, 80), Error);
 }
 
+TEST_F(NativeProcessTest, WhoTypesIntoATerminalThatIsNotReadWaits) {
+  const auto process = over_terminal();
+  const std::string much(200000, 'k');
+  const auto writer = loop.start(process->write_input(much));
+  EXPECT_FALSE(writer->over);
+  std::size_t got = 0;
+  const auto deadline = std::chrono::steady_clock::now() + 5s;
+  while (got < much.size() && std::chrono::steady_clock::now() < deadline) {
+    got += take(program_out).size();
+    loop.settle();
+  }
+  EXPECT_EQ(got, much.size());
+  EXPECT_TRUE(writer->get());
+}
+
 TEST_F(NativeProcessTest, ATerminalEndsWithItsProcessEvenWhenSomebodyHoldsIt) {
   const auto process = over_terminal();
   put(program_out, "bye");
