@@ -14,6 +14,7 @@
 
 #include "guest/input.h"
 #include "guest/minder.h"
+#include "guest/streams.h"
 #include "os/fdpass.h"
 
 namespace tb::guest {
@@ -47,9 +48,9 @@ struct Commands::Command {
   int cgroup = -1;
   int status = -1;  // tells when the program runs
   bool running = false;
-  Minder minder;    // without cgroups
-  int output = -1;  // read ends, kept so that no byte is lost when the server dies
-  int error = -1;
+  Minder minder;  // without cgroups
+  Ends ends;
+  std::string note;
   std::uint64_t began_us = 0;
   std::uint64_t deadline_us = 0;  // 0: none
   Cause ended_by = Cause::exited;
@@ -64,8 +65,6 @@ struct Commands::Command {
   ~Command() {
     close_fd(status);
     close_fd(minder.reports);
-    close_fd(output);
-    close_fd(error);
   }
 };
 
@@ -88,36 +87,30 @@ Commands::Command* Commands::find(std::uint32_t id) {
   return nullptr;
 }
 
-// Makes the pipes and the cgroup, launches, and closes what only the child needs.
+// Makes the streams and the cgroup, launches, and closes what only the child needs.
 const char* Commands::prepare(Command& command, const Start& start) {
-  int out[2] = {-1, -1};
-  int err[2] = {-1, -1};
-  int input = -1;
   int script = -1;
   const char* failed = nullptr;
   if (commands_.size() >= kMaxCommands) {
     errno = EAGAIN;
     failed = "run so many commands at once";
-  } else if (::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0) {
-    failed = "make pipes";
-  } else if ((input = open_input(start.input, config_.confined)) < 0) {
-    failed = "provide stdin";
+  } else if ((failed = open_streams(start, config_, command.ends))) {
+    // errno says why
   } else if (start.script.size() > kMaxArgument &&
              (script = text_file("script", "exec 3<&-\n" + start.script, config_.confined)) < 0) {
     failed = "store the script";
   } else if (cgroups_.there() && (command.cgroup = cgroups_.take()) < 0) {
     failed = "make a cgroup";
   }
-  command.output = out[0];
-  command.error = err[0];
   if (!failed) {
     command.began_us = now_us();
     Launch launch;
     launch.start = &start;
     launch.config = &config_;
-    launch.input = input;
-    launch.output = out[1];
-    launch.error = err[1];
+    launch.input = command.ends.child[0];
+    launch.output = command.ends.child[1];
+    launch.error = command.ends.child[2];
+    launch.terminal = start.terminal != 0;
     launch.script = script;
     launch.cgroup = command.cgroup >= 0 ? cgroups_.dir_fd(command.cgroup) : -1;
     const Step step = run(command, launch);
@@ -125,7 +118,8 @@ const char* Commands::prepare(Command& command, const Start& start) {
     failed = step.text;
   }
   const int why = errno;
-  for (int fd : {out[1], err[1], input, script}) close_fd(fd);
+  command.ends.close_child();
+  close_fd(script);
   errno = why;
   return failed;
 }
@@ -195,6 +189,7 @@ void Commands::on_minder(Command& command) {
 void Commands::start(Start start) {
   auto command = std::make_unique<Command>();
   command->id = start.id;
+  command->note = start.note;
   // Counters are read when a command ends; in between only what others left running moves them.
   const bool alone = commands_.empty() && !(cgroups_.there() && cgroups_.any_left_behind());
   command->counts = alone ? last_counts_ : counters_.read();
@@ -226,10 +221,14 @@ void Commands::signal(const Signal& signal) {
     cgroups_.signal_all(command->cgroup, signal.number);
   } else if (signal.tree) {
     signal_below(command->minder.pid, signal.number);
-  } else if (!command->exit) {
+  } else if (!command->exit && command->pid > 0) {
     if (signal.number == SIGKILL) command->ended_by = Cause::killed;
     ::kill(command->pid, signal.number);
   }
+}
+
+void Commands::close_input(const CloseInput& close) {
+  if (Command* command = find(close.id)) command->ends.close_input();
 }
 
 void Commands::release(const Release& release) {
@@ -313,6 +312,7 @@ void Commands::ended(Command& command, int status, std::uint64_t cpu_us, std::ui
   exit.cpu_us = cpu_us;
   exit.peak_bytes = peak_bytes;
   command.exit = exit;
+  command.ends.command_ended();
   judge(command, status);
 }
 
@@ -351,9 +351,11 @@ bool Commands::tell(int control, Command& command) {
     started.id = command.id;
     started.pid = command.pid;
     started.age_us = now_us() - command.began_us;
+    started.streams = command.ends.kind;
+    started.note = command.note;
     started.encode(out);
-    const int fds[2] = {command.output, command.error};
-    command.start_told = os::send_packet(control, out.take(), fds, 2) == 1;
+    command.start_told = os::send_packet(control, out.take(), command.ends.ours,
+                                         descriptors_of(started.streams)) == 1;
   }
   if (command.start_told && command.exit && !command.end_told) {
     Writer end;

@@ -19,6 +19,7 @@ class Commands {
   void start(Start start);
   void signal(const Signal& signal);
   void release(const Release& release);
+  void close_input(const CloseInput& close);
   // A child of PID 1 that is no command's, and is not to be ended with what one left behind.
   void spare(int pid) { spared_.push_back(pid); }
   // After SIGCHLD: collects every process that ended, our commands and orphans alike.

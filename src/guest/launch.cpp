@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "guest/confine.h"
+#include "guest/terminal.h"
 
 #ifndef CLONE_INTO_CGROUP
 #define CLONE_INTO_CGROUP 0x200000000ULL
@@ -84,6 +85,7 @@ void become_tenant(const Child& child) {
 [[noreturn]] void run_child(const Child& child) {
   const Launch& launch = *child.launch;
   ::setsid();
+  if (launch.terminal && take_terminal(launch.input) != 0) give_up(child, "take the terminal");
   become_tenant(child);
   if (::dup2(launch.input, 0) < 0 || ::dup2(launch.output, 1) < 0 || ::dup2(launch.error, 2) < 0) {
     give_up(child, "connect the standard streams");

@@ -10,11 +10,12 @@ namespace tb::guest {
 struct Launch {
   const Start* start = nullptr;
   const Config* config = nullptr;
-  int input = -1;   // becomes 0
-  int output = -1;  // becomes 1
-  int error = -1;   // becomes 2
-  int script = -1;  // becomes 3: a text too long for an argument
-  int cgroup = -1;  // the command's own, or -1
+  int input = -1;         // becomes 0
+  int output = -1;        // becomes 1
+  int error = -1;         // becomes 2
+  int script = -1;        // becomes 3: a text too long for an argument
+  int cgroup = -1;        // the command's own, or -1
+  bool terminal = false;  // `input` is one, to be the command's own
 };
 
 // A step that failed. The text is a literal: its address means the same in a forked child.

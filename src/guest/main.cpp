@@ -121,7 +121,12 @@ class Guest {
     if (result == 0 || (result < 0 && errno != EAGAIN)) ::_exit(0);
     if (result < 0 || packet.fd_count != 1) return;
     drop_server();
+    // Always here: a command that is launched with a long script makes this number its own.
     control_ = packet.fds[0];
+    if (control_ != kControlFd && ::dup3(control_, kControlFd, O_CLOEXEC) >= 0) {
+      ::close(control_);
+      control_ = kControlFd;
+    }
     watch(epoll_, control_, EPOLLIN);
     commands_.tell_again();
   }
@@ -152,6 +157,9 @@ class Guest {
     } else if (type == Message::release) {
       Release release;
       if (Release::decode(in, release)) commands_.release(release);
+    } else if (type == Message::close_input) {
+      CloseInput close;
+      if (CloseInput::decode(in, close)) commands_.close_input(close);
     } else if (type == Message::files && file >= 0) {
       // Failing is an answer too: the server sees its socket end.
       const int helper = start_file_helper(config_, file);

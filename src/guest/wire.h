@@ -13,7 +13,7 @@
 namespace tb::guest {
 
 // Bumped when a message changes: a server refuses guests of another version and says so.
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 
 // Where the jail leaves the guest's descriptors before it executes it.
 constexpr int kControlFd = 3;  // to the server
@@ -30,10 +30,11 @@ enum class Message : std::uint8_t {
   signal = 3,
   release = 4,
   files = 5,  // passes a socket: a file helper (guest/files_wire.h) is to answer on it
+  close_input = 6,
   // guest to server
   ready = 64,
   jail_failed = 65,
-  started = 66,  // passes the read ends of stdout and stderr
+  started = 66,  // passes the ends of the streams: Started::streams
   start_failed = 67,
   exited = 68,
 };
@@ -47,6 +48,12 @@ constexpr std::uint32_t kHitPids = 2;
 constexpr std::uint32_t kHitCpu = 4;
 constexpr std::uint32_t kHitDisk = 8;
 
+// Where a command's stdin comes from.
+enum class InputMode : std::uint8_t {
+  whole = 0,  // Start::input is all of it
+  open = 1,   // a pipe that the server writes to, until it closes it
+};
+
 struct Start {
   std::uint32_t id = 0;
   std::uint64_t timeout_ms = 0;  // 0: none
@@ -55,6 +62,11 @@ struct Start {
   std::vector<std::string> env;
   std::string script;  // when not empty: bash runs this text, and argv is not used
   std::string input;   // all of stdin; empty: /dev/null
+  InputMode input_mode = InputMode::whole;
+  std::uint8_t terminal = 0;  // stdin, stdout and stderr are one; of this size:
+  std::uint32_t rows = 0;
+  std::uint32_t columns = 0;
+  std::string note;  // told again with `started`; means nothing to the guest
 
   void encode(Writer& out) const {
     out.u8(static_cast<std::uint8_t>(Message::start));
@@ -65,6 +77,11 @@ struct Start {
     out.list(env);
     out.bytes(script);
     out.bytes(input);
+    out.u8(static_cast<std::uint8_t>(input_mode));
+    out.u8(terminal);
+    out.u32(rows);
+    out.u32(columns);
+    out.bytes(note);
   }
   static bool decode(Reader& in, Start& to) {
     to.id = in.u32();
@@ -74,7 +91,13 @@ struct Start {
     to.env = in.list();
     to.script = in.bytes();
     to.input = in.bytes();
-    return in.done() && (!to.argv.empty() || !to.script.empty());
+    to.input_mode = static_cast<InputMode>(in.u8());
+    to.terminal = in.u8();
+    to.rows = in.u32();
+    to.columns = in.u32();
+    to.note = in.bytes();
+    return in.done() && (!to.argv.empty() || !to.script.empty()) &&
+           to.input_mode <= InputMode::open && to.terminal <= 1;
   }
 };
 
@@ -93,6 +116,20 @@ struct Signal {
     to.id = in.u32();
     to.number = in.i32();
     to.tree = in.u8();
+    return in.done();
+  }
+};
+
+// No more will be written: the guest closes its copy of stdin, as the server did with its own.
+struct CloseInput {
+  std::uint32_t id = 0;
+
+  void encode(Writer& out) const {
+    out.u8(static_cast<std::uint8_t>(Message::close_input));
+    out.u32(id);
+  }
+  static bool decode(Reader& in, CloseInput& to) {
+    to.id = in.u32();
     return in.done();
   }
 };
@@ -152,22 +189,36 @@ struct Failure {
   }
 };
 
+// Which descriptors come with Started, in this order.
+enum class Streams : std::uint8_t {
+  output = 0,    // the read ends of stdout and stderr
+  open = 1,      // these, and the write end of stdin
+  terminal = 2,  // the master, and both ends of a pipe of the guest's for what is read from it
+};
+constexpr std::size_t descriptors_of(Streams streams) { return streams == Streams::output ? 2 : 3; }
+
 struct Started {
   std::uint32_t id = 0;
   std::int32_t pid = 0;
   std::uint64_t age_us = 0;  // since its start: not 0 when told again
+  Streams streams = Streams::output;
+  std::string note;  // of Start
 
   void encode(Writer& out) const {
     out.u8(static_cast<std::uint8_t>(Message::started));
     out.u32(id);
     out.i32(pid);
     out.u64(age_us);
+    out.u8(static_cast<std::uint8_t>(streams));
+    out.bytes(note);
   }
   static bool decode(Reader& in, Started& to) {
     to.id = in.u32();
     to.pid = in.i32();
     to.age_us = in.u64();
-    return in.done();
+    to.streams = static_cast<Streams>(in.u8());
+    to.note = in.bytes();
+    return in.done() && to.streams <= Streams::terminal;
   }
 };
 

@@ -66,7 +66,22 @@ Start full_start() {
   start.env = {"A=b", "C="};
   start.script = "echo hi\n";
   start.input = std::string(1000, '\0');
+  start.input_mode = InputMode::open;
+  start.terminal = 1;
+  start.rows = 24;
+  start.columns = 65535;
+  start.note = kOdd;
   return start;
+}
+
+Started full_started() {
+  Started started;
+  started.id = 7;
+  started.pid = 4711;
+  started.age_us = 1ull << 50;
+  started.streams = Streams::terminal;
+  started.note = kOdd;
+  return started;
 }
 
 Config full_config() {
@@ -93,7 +108,8 @@ TEST(GuestWire, EveryMessageComesBackAndNothingElsePasses) {
   expect_strict(Release{7, Release::kExit | Release::kOutput}, Message::release);
   expect_strict(Ready{kVersion, 12}, Message::ready);
   expect_strict(Failure{7, 13, "mount /proc"}, Message::start_failed);
-  expect_strict(Started{7, 4711, 1ull << 50}, Message::started);
+  expect_strict(full_started(), Message::started);
+  expect_strict(CloseInput{7}, Message::close_input);
   expect_strict(Exited{7, 1, 9, Cause::oom, kHitMemory | kHitDisk, 1, 2, 3}, Message::exited);
   expect_strict(full_config(), Message{});
 }
@@ -106,6 +122,15 @@ TEST(GuestWire, FieldsKeepTheirPlaces) {
   EXPECT_EQ(start.argv, full_start().argv);
   EXPECT_EQ(start.env, full_start().env);
   EXPECT_EQ(start.input, full_start().input);
+  EXPECT_EQ(start.input_mode, InputMode::open);
+  EXPECT_EQ(start.terminal, 1);
+  EXPECT_EQ(start.rows, 24u);
+  EXPECT_EQ(start.columns, 65535u);
+  EXPECT_EQ(start.note, kOdd);
+  Started started;
+  ASSERT_TRUE(decode(fields(full_started()), started));
+  EXPECT_EQ(started.streams, Streams::terminal);
+  EXPECT_EQ(started.note, kOdd);
   Config config;
   ASSERT_TRUE(decode(fields(full_config()), config));
   ASSERT_EQ(config.counters.size(), 2u);
@@ -129,6 +154,22 @@ TEST(GuestWire, AStartWithoutAProgramIsRefused) {
   nothing.argv.clear();
   nothing.script = "x";
   EXPECT_TRUE(decode(fields(nothing), back));
+}
+
+TEST(GuestWire, UnknownKindsOfStreamsAreRefused) {
+  for (int kind = 0; kind < 256; ++kind) {
+    Started started;
+    started.streams = static_cast<Streams>(kind);
+    Started started_back;
+    EXPECT_EQ(decode(fields(started), started_back), kind <= 2) << kind;
+    Start start = full_start();
+    start.input_mode = static_cast<InputMode>(kind);
+    Start back;
+    EXPECT_EQ(decode(fields(start), back), kind <= 1) << kind;
+    start = full_start();
+    start.terminal = static_cast<std::uint8_t>(kind);
+    EXPECT_EQ(decode(fields(start), back), kind <= 1) << kind;
+  }
 }
 
 TEST(GuestWire, AnUnknownCauseIsRefused) {
@@ -177,7 +218,8 @@ TEST(GuestWire, NoiseNeverCrashesAndWhatPassesIsWhatWasSent) {
   decode_noise(Release{}, random);
   decode_noise(Ready{}, random);
   decode_noise(Failure{1, 2, "step"}, random);
-  decode_noise(Started{}, random);
+  decode_noise(full_started(), random);
+  decode_noise(CloseInput{}, random);
   decode_noise(Exited{}, random);
   decode_noise(full_config(), random);
 }

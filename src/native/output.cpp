@@ -13,6 +13,8 @@ namespace tb::native {
 namespace {
 
 constexpr std::size_t kMove = 1 << 20;        // bytes a splice moves at most: the largest pipe
+constexpr std::size_t kFeed = 16 << 10;       // from a terminal, which holds 4 KiB as a rule
+constexpr int kRounds = 64;                   // of kMove, before what never ends is left alone
 constexpr std::size_t kMaxSegments = 100000;  // then the order is told more coarsely
 
 std::string gap_line(std::uint64_t bytes) {
@@ -32,7 +34,26 @@ StreamFile::StreamFile(std::string path, const OutputLimits& limits)
 void StreamFile::open_pipe(os::Fd pipe) {
   pipe_ = std::move(pipe);
   at_end_ = false;
-  ::fcntl(pipe_.get(), F_SETFL, ::fcntl(pipe_.get(), F_GETFL) | O_NONBLOCK);
+  os::set_nonblocking(pipe_);
+}
+
+void StreamFile::open_terminal(os::Fd master, os::Fd pipe, os::Fd relay) {
+  open_pipe(std::move(pipe));
+  terminal_ = std::move(master);
+  relay_ = std::move(relay);
+  os::set_nonblocking(terminal_);
+  os::set_nonblocking(relay_);
+}
+
+// Neither a file can be filled from a terminal in one system call, nor can what was read be given
+// back; a pipe can. True: there is something in it.
+bool StreamFile::feed() {
+  const ssize_t n =
+      ::splice(terminal_.get(), nullptr, relay_.get(), nullptr, kFeed, SPLICE_F_NONBLOCK);
+  if (n > 0) return true;
+  // EIO is how a terminal ends.
+  if (n == 0 || (errno != EAGAIN && errno != EINTR)) at_end_ = true;
+  return false;
 }
 
 bool StreamFile::open_file() {
@@ -81,7 +102,7 @@ std::uint64_t StreamFile::drain() {
     } else if (n < 0 && errno == EINTR) {
       continue;
     } else if (n < 0 && errno == EAGAIN) {
-      break;
+      if (!terminal_ || !feed()) break;
     } else if (n < 0 && !full && errno != EPIPE) {
       limits_.stored.count = stored_;  // no room, no descriptor: go on in memory
     } else {
@@ -140,6 +161,10 @@ void Output::open_pipes(os::Fd out, os::Fd err) {
   err_.open_pipe(std::move(err));
 }
 
+void Output::open_terminal(os::Fd master, os::Fd pipe, os::Fd relay) {
+  out_.open_terminal(std::move(master), std::move(pipe), std::move(relay));
+}
+
 void Output::note(std::uint64_t bytes, bool err) {
   const bool same = !order_.empty() && order_.back().err == err;
   if (same) {
@@ -163,6 +188,14 @@ void Output::drain() {
   drain(out_, false);
   drain(err_, true);
   if (order_.size() > 1 && order_.size() != segments) save_order();
+}
+
+void Output::drain_all() {
+  for (int round = 0; round < kRounds; ++round) {
+    const std::uint64_t before = total(Stream::all);
+    drain();
+    if (total(Stream::all) == before) return;
+  }
 }
 
 // A file that a dead server wrote may lag behind the streams: what it lacks comes last.

@@ -16,23 +16,31 @@ using sandbox::Captured;
 using sandbox::OutputLimits;
 using sandbox::Stream;
 
-// One stream: a pipe that ends in a file.
+// One stream: a pipe, or a terminal, that ends in a file.
 class StreamFile {
  public:
   StreamFile(std::string path, const OutputLimits& limits);
 
   // The read end of the pipe; non-blocking from now on.
   void open_pipe(os::Fd pipe);
-  const os::Fd& pipe() const { return pipe_; }
+  // A terminal's master, and both ends of a pipe that is not ours alone: there may be bytes in it.
+  void open_terminal(os::Fd master, os::Fd pipe, os::Fd relay);
+  // What to wait for.
+  const os::Fd& source() const { return terminal_ ? terminal_ : pipe_; }
+  const os::Fd& terminal() const { return terminal_; }
   bool at_end() const { return at_end_; }
   // Moves what is in the pipe, but not for ever when it is filled as fast: what fits into the
   // largest pipe. Returns how many bytes came.
   std::uint64_t drain();
   // Once nobody watches it any more.
-  void close_pipe() { pipe_.reset(); }
+  void close_pipe() {
+    pipe_.reset();
+    terminal_.reset();
+    relay_.reset();
+  }
   void abandon() {
     at_end_ = true;
-    pipe_.reset();
+    close_pipe();
   }
   // It is opened again when it is needed: an idle session should hold no descriptor of it.
   void close_file() { file_.reset(); }
@@ -47,10 +55,13 @@ class StreamFile {
   bool open_file();
   ssize_t move_to_file();
   ssize_t pass_by();
+  bool feed();
 
   std::string path_;
   OutputLimits limits_;
   os::Fd pipe_;
+  os::Fd terminal_;
+  os::Fd relay_;  // the write end of pipe_, for what comes from the terminal
   bool at_end_ = true;
   os::Fd file_;
   std::uint64_t stored_ = 0;  // bytes in the file
@@ -65,10 +76,17 @@ class Output {
   Output(const std::string& path, const OutputLimits& limits);
 
   void open_pipes(os::Fd out, os::Fd err);
+  // It has one stream then.
+  void open_terminal(os::Fd master, os::Fd pipe, os::Fd relay);
   StreamFile& stream(Stream which) { return which == Stream::err ? err_ : out_; }
   // Moves what has arrived. Out before err, when both have.
   void drain();
   bool at_end() const { return out_.at_end() && err_.at_end(); }
+  bool at_end(Stream which) const {
+    return (which == Stream::err || out_.at_end()) && (which == Stream::out || err_.at_end());
+  }
+  // The same until nothing more is there, or it never ends.
+  void drain_all();
   // Both streams count as ended.
   void abandon() {
     out_.abandon();

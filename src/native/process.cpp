@@ -2,9 +2,12 @@
 #include "native/process.h"
 
 #include <signal.h>
+#include <sys/ioctl.h>
 
 #include <boost/asio/post.hpp>
 #include <cstring>
+
+#include "native/command.h"
 
 namespace tb::native {
 namespace {
@@ -36,7 +39,8 @@ Error explain(const guest::Failure& failure) {
   if (failure.step == "fork" && failure.number == EAGAIN) {
     return {Code::exhausted, "the sandbox has reached its limit of processes"};
   }
-  if (failure.number == EAGAIN || failure.number == ENOMEM || failure.number == EMFILE) {
+  if (failure.number == EAGAIN || failure.number == ENOMEM || failure.number == EMFILE ||
+      failure.number == ENOSPC) {  // all terminals are taken
     return {Code::exhausted, "the sandbox can't " + failure.step + ": " + why};
   }
   return {Code::internal, "the sandbox can't " + failure.step + ": " + why};
@@ -76,8 +80,25 @@ NativeProcess::NativeProcess(asio::any_io_executor executor, std::uint32_t id,
       tell_(std::move(tell)),
       changed_(executor) {}
 
-void NativeProcess::started(os::Fd out, os::Fd err) {
-  output_.open_pipes(std::move(out), std::move(err));
+template <class Message>
+void NativeProcess::tell(const Message& message) {
+  Writer out;
+  message.encode(out);
+  tell_(out.take());
+}
+
+void NativeProcess::started(const guest::Started& started, os::Fd fds[3]) {
+  if (!info_.started.time_since_epoch().count()) restore_info(started.note);  // an earlier server's
+  info_.pid = started.pid;
+  if (started.streams == guest::Streams::terminal) {
+    // Another descriptor: one can't be waited for in two ways by two owners.
+    open_input(os::duplicate(fds[0]));
+    output_.open_terminal(std::move(fds[0]), std::move(fds[1]), std::move(fds[2]));
+    output_.drain();  // an earlier server may have left something in the pipe
+  } else {
+    if (started.streams == guest::Streams::open) open_input(std::move(fds[2]));
+    output_.open_pipes(std::move(fds[0]), std::move(fds[1]));
+  }
   started_ = true;
   watch(Stream::out);
   watch(Stream::err);
@@ -89,12 +110,51 @@ void NativeProcess::start_failed(const guest::Failure& failure) {
   changed_.notify_all();
 }
 
+void NativeProcess::restore_info(std::string_view note) { from_note(note, info_); }
+
+void NativeProcess::open_input(os::Fd pipe) {
+  auto on_closed = [this] {
+    if (!info_.terminal) tell(guest::CloseInput{id_});
+  };
+  input_ = std::make_shared<Input>(executor_, std::move(pipe), std::move(on_closed));
+}
+
+void NativeProcess::push_input(std::string bytes) {
+  if (input_) input_->push(std::move(bytes));
+}
+
+awaitable<void> NativeProcess::write_input(std::string bytes) {
+  const auto self = shared_from_this();
+  if (!input_) throw Error{Code::conflict, "stdin was not kept open"};
+  co_await input_->write(std::move(bytes));
+}
+
+void NativeProcess::close_input() {
+  if (!input_) return;
+  if (info_.terminal) {
+    input_->push("\4");
+  } else {
+    input_->finish();
+  }
+}
+
+void NativeProcess::resize(unsigned rows, unsigned columns) {
+  if (!info_.terminal) throw Error{Code::invalid, "the process has no terminal"};
+  validate(sandbox::Terminal{rows, columns});
+  const os::Fd& terminal = output_.stream(Stream::out).terminal();
+  if (!terminal) throw Error{Code::conflict, "the process has ended"};
+  winsize size{};
+  size.ws_row = static_cast<unsigned short>(rows);
+  size.ws_col = static_cast<unsigned short>(columns);
+  check(::ioctl(terminal.get(), TIOCSWINSZ, &size), "set the terminal's size");
+}
+
 // The descriptor is watched, not owned: the output file decides when it is closed.
 void NativeProcess::watch(Stream which) {
   StreamFile& file = output_.stream(which);
   if (file.at_end()) return;
   auto& pipe = pipes_[which == Stream::err];
-  if (!pipe) pipe.emplace(executor_, file.pipe().get());
+  if (!pipe) pipe.emplace(executor_, file.source().get());
   pipe->async_wait(asio::posix::stream_descriptor::wait_read,
                    [self = weak_from_this(), which](boost::system::error_code error) {
                      if (error) return;
@@ -124,6 +184,7 @@ void NativeProcess::stop_following() {
   stop_watching();
   output_.abandon();
   release();
+  changed_.notify_all();
 }
 
 void NativeProcess::stop_watching() {
@@ -138,7 +199,15 @@ void NativeProcess::exited(const guest::Exited& exit) {
   // All that it printed before its end is in the pipes by now. What goes on printing in the
   // background is followed further.
   stop_watching();
-  output_.drain();
+  if (input_) input_->close();
+  if (info_.terminal) {
+    // With its leader's end a terminal hangs up: nobody can print on it any more, but somebody may
+    // hold it open.
+    output_.drain_all();
+    output_.abandon();
+  } else {
+    output_.drain();
+  }
   exit_ = translate(exit);
   for (const Stream stream : {Stream::out, Stream::err}) {
     if (output_.stream(stream).at_end()) {
@@ -162,6 +231,9 @@ void NativeProcess::restore(const guest::Exited& exit) {
 void NativeProcess::lost() {
   if (exit_) return;
   stop_watching();
+  if (input_) input_->close();
+  output_.drain_all();
+  output_.abandon();
   sandbox::Exit exit;
   exit.code = 128 + SIGKILL;
   exit.signal = SIGKILL;
@@ -179,10 +251,7 @@ void NativeProcess::release() {
   what &= static_cast<std::uint8_t>(~released_);
   if (what == 0) return;
   released_ |= what;
-  guest::Release message{id_, what};
-  Writer out;
-  message.encode(out);
-  tell_(out.take());
+  tell(guest::Release{id_, what});
 }
 
 awaitable<bool> NativeProcess::wait_started(Milliseconds limit) {
@@ -199,11 +268,16 @@ awaitable<sandbox::Exit> NativeProcess::wait() {
   co_return *exit_;
 }
 
-void NativeProcess::kill() {
-  guest::Signal message{id_, SIGKILL, 1};
-  Writer out;
-  message.encode(out);
-  tell_(out.take());
+awaitable<void> NativeProcess::wait_output(Stream stream, std::uint64_t offset) {
+  const auto self = shared_from_this();
+  while (output_.total(stream) <= offset && !output_ended(stream)) co_await changed_.wait();
+}
+
+void NativeProcess::kill() { tell(guest::Signal{id_, SIGKILL, 1}); }
+
+void NativeProcess::signal(int number, bool tree) {
+  if (number < 1 || number > SIGRTMAX) throw Error{Code::invalid, "no such signal"};
+  tell(guest::Signal{id_, number, static_cast<std::uint8_t>(tree ? 1 : 0)});
 }
 
 }  // namespace tb::native

@@ -10,6 +10,7 @@
 
 #include "base/async.h"
 #include "guest/wire.h"
+#include "native/input.h"
 #include "native/output.h"
 #include "sandbox/sandbox.h"
 
@@ -22,27 +23,47 @@ class NativeProcess : public sandbox::Process, public std::enable_shared_from_th
 
   NativeProcess(asio::any_io_executor executor, std::uint32_t id, const std::string& path,
                 const OutputLimits& limits, Tell tell);
+  ~NativeProcess() override { stop_watching(); }
+  NativeProcess(const NativeProcess&) = delete;
+  NativeProcess& operator=(const NativeProcess&) = delete;
+
+  void set_info(sandbox::ProcessInfo info) { info_ = std::move(info); }
+  // The beginning of an open stdin; nobody waits for it.
+  void push_input(std::string bytes);
 
   // ---- what the guest told ----
-  void started(os::Fd out, os::Fd err);
+  // The descriptors are those that started.streams says.
+  void started(const guest::Started& started, os::Fd fds[3]);
   void start_failed(const guest::Failure& failure);
   void exited(const guest::Exited& exit);
   void lost();
   // Ended under an earlier server, which wrote this down.
   void restore(const guest::Exited& exit);
+  void restore_info(std::string_view note);
+
+  // Else it is an earlier server's, and the guest has not told of it.
+  bool heard_of() const { return started_ || exit_ || failure_; }
 
   // False: nothing was heard for so long. Throws Error when it could not be started.
   awaitable<bool> wait_started(Milliseconds limit);
 
   std::uint32_t id() const override { return id_; }
+  const sandbox::ProcessInfo& info() const override { return info_; }
   const std::optional<sandbox::Exit>& exit() const override { return exit_; }
   awaitable<sandbox::Exit> wait() override;
   void kill() override;
+  void signal(int number, bool tree) override;
+  awaitable<void> write_input(std::string bytes) override;
+  void close_input() override;
+  bool input_open() const override { return input_ && input_->open(); }
+  void resize(unsigned rows, unsigned columns) override;
   std::uint64_t output_size(Stream stream) const override { return output_.total(stream); }
   Captured captured(Stream stream) const override { return output_.captured(stream); }
   std::string read_output(Stream stream, std::uint64_t offset, std::size_t limit) const override {
     return output_.read(stream, offset, limit);
   }
+  awaitable<void> wait_output(Stream stream, std::uint64_t offset) override;
+  bool output_ended(Stream stream) const override { return output_.at_end(stream); }
   bool over() const { return exit_ && output_.at_end(); }
   // Ended, but something that it left running still holds its streams.
   bool lingers() const { return exit_ && !output_.at_end(); }
@@ -56,11 +77,16 @@ class NativeProcess : public sandbox::Process, public std::enable_shared_from_th
   void on_readable(Stream which);
   void stop_watching();
   void release();
+  void open_input(os::Fd pipe);
+  template <class Message>
+  void tell(const Message& message);
 
   asio::any_io_executor executor_;
   std::uint32_t id_;
   std::string path_;
+  sandbox::ProcessInfo info_;
   Output output_;
+  std::shared_ptr<Input> input_;  // absent: it was never open
   Tell tell_;
   Signal changed_;
   bool started_ = false;

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "native/command.h"
 #include "os/fdpass.h"
 
 namespace tb::native {
@@ -23,46 +24,7 @@ constexpr std::size_t kInlineMessage = 48 << 10;
 constexpr std::size_t kMaxQueued = 1024;  // messages
 constexpr auto kAnswer = 15s;             // for PID 1 to start a command
 
-std::vector<std::string> environment_of(const sandbox::Command& command) {
-  std::vector<std::pair<std::string, std::string>> all = {
-      {"PATH", "/usr/local/bin:/usr/bin:/bin"},
-      {"HOME", "/home/sandboxuser"},
-      {"USER", "sandboxuser"},
-      {"LOGNAME", "sandboxuser"},
-      {"SHELL", "/bin/bash"},
-      {"LANG", "C.UTF-8"},
-      {"TERM", "dumb"},
-  };
-  for (const auto& [name, value] : command.env) {
-    const auto same = std::find_if(all.begin(), all.end(),
-                                   [&](const auto& entry) { return entry.first == name; });
-    if (same != all.end()) {
-      same->second = value;
-    } else {
-      all.emplace_back(name, value);
-    }
-  }
-  std::vector<std::string> list;
-  list.reserve(all.size());
-  for (const auto& [name, value] : all) list.push_back(name + "=" + value);
-  return list;
-}
-
-bool has_nul(const std::string& text) { return text.find('\0') != std::string::npos; }
-
-void validate(const sandbox::Command& command) {
-  if (command.script.empty() && command.argv.empty()) {
-    throw Error{Code::invalid, "the command is empty"};
-  }
-  bool nul = has_nul(command.script) || has_nul(command.cwd);
-  for (const std::string& word : command.argv) nul = nul || has_nul(word);
-  if (nul) throw Error{Code::invalid, "a command can't contain NUL bytes"};
-  for (const auto& [name, value] : command.env) {
-    if (name.empty() || name.find('=') != std::string::npos || has_nul(name) || has_nul(value)) {
-      throw Error{Code::invalid, "not a name of an environment variable: \"" + name + "\""};
-    }
-  }
-}
+constexpr std::uint8_t kNote = 128;  // in the log of exits: what the process was started as
 
 }  // namespace
 
@@ -116,7 +78,7 @@ void NativeSandbox::receive(std::string_view message, os::Packet& from) {
     if (!guest::Ready::decode(in, ready) || ready.version != guest::kVersion) return close();
     ready_ = true;
     to_be_told_ = ready.commands;
-    changed_.notify_all();
+    if (to_be_told_ == 0) all_told();
   } else if (type == guest::Message::jail_failed) {
     guest::Failure failure;
     if (guest::Failure::decode(in, failure)) failure_ = failure;
@@ -133,9 +95,10 @@ void NativeSandbox::receive(std::string_view message, os::Packet& from) {
 
 void NativeSandbox::told_started(Reader& in, os::Packet& from) {
   guest::Started started;
-  const bool good = guest::Started::decode(in, started) && from.fd_count == 2;
-  os::Fd out{from.fd_count > 0 ? from.fds[0] : -1};
-  os::Fd err{from.fd_count > 1 ? from.fds[1] : -1};
+  const bool good = guest::Started::decode(in, started) &&
+                    from.fd_count == guest::descriptors_of(started.streams);
+  os::Fd fds[os::kMaxPassed];
+  for (std::size_t i = 0; i < from.fd_count; ++i) fds[i] = os::Fd{from.fds[i]};
   std::shared_ptr<NativeProcess>& process = processes_[started.id];
   if (!process) process = make_process(started.id);
   next_ = std::max(next_, started.id + 1);
@@ -147,8 +110,16 @@ void NativeSandbox::told_started(Reader& in, os::Packet& from) {
     unheard->kill();
     return;
   }
-  process->started(std::move(out), std::move(err));
-  if (to_be_told_ > 0 && --to_be_told_ == 0) changed_.notify_all();
+  process->started(started, fds);
+  if (to_be_told_ > 0 && --to_be_told_ == 0) all_told();
+}
+
+// What an earlier server had started and nobody tells of ended with the sandbox that it ran in.
+void NativeSandbox::all_told() {
+  for (const auto& [id, process] : processes_) {
+    if (!process->heard_of()) process->lost();
+  }
+  changed_.notify_all();
 }
 
 void NativeSandbox::told_exited(Reader& in) {
@@ -157,7 +128,7 @@ void NativeSandbox::told_exited(Reader& in) {
   const auto found = processes_.find(exited.id);
   if (found == processes_.end()) return;
   const std::shared_ptr<NativeProcess> process = found->second;
-  log_exit(exited);  // before the guest is told to forget it
+  log_exit(exited, process->info());  // before the guest is told to forget it
   process->exited(exited);
   forget_old();
 }
@@ -189,11 +160,16 @@ void NativeSandbox::load_earlier() {
   restore_exits();
 }
 
-void NativeSandbox::log_exit(const guest::Exited& exited) {
+void NativeSandbox::log_exit(const guest::Exited& exited, const sandbox::ProcessInfo& info) {
   Writer record;
   exited.encode(record);
+  Writer note;
+  note.u8(kNote);
+  note.u32(exited.id);
+  note.bytes(to_note(info));
   Writer out;
   out.bytes(record.view());
+  out.bytes(note.view());
   recent_exits_.push_back(out.view());
   if (recent_exits_.size() > kKeptProcesses) recent_exits_.pop_front();
   const std::string path = settings_.output_dir + "/exits";
@@ -224,7 +200,11 @@ void NativeSandbox::restore_exits() {
     const std::string_view record = in.view();
     Reader fields{record};
     guest::Exited exited;
-    fields.u8();
+    if (fields.u8() == kNote) {
+      const auto found = processes_.find(fields.u32());
+      if (found != processes_.end()) found->second->restore_info(fields.view());
+      continue;
+    }
     if (!guest::Exited::decode(fields, exited)) continue;
     next_ = std::max(next_, exited.id + 1);
     const auto found = processes_.find(exited.id);
@@ -314,17 +294,13 @@ awaitable<std::shared_ptr<sandbox::Process>> NativeSandbox::start(sandbox::Comma
   const auto self = shared_from_this();
   validate(command);
   if (!alive_) throw Error{Code::unavailable, "the sandbox is gone"};
-  guest::Start start;
-  start.id = next_++;
-  start.timeout_ms = command.timeout ? static_cast<std::uint64_t>(command.timeout->count()) : 0;
-  start.cwd = command.cwd;
-  start.argv = std::move(command.argv);
-  start.script = std::move(command.script);
-  start.input = std::move(command.input);
-  start.env = environment_of(command);
+  sandbox::ProcessInfo info = describe(command);
+  guest::Start start = to_start(next_++, command);
+  start.note = to_note(info);
   Writer out;
   start.encode(out);
   auto process = make_process(start.id);
+  process->set_info(std::move(info));
   processes_[start.id] = process;
   tell(out.take());
   const bool answered = co_await process->wait_started(kAnswer);
@@ -333,6 +309,7 @@ awaitable<std::shared_ptr<sandbox::Process>> NativeSandbox::start(sandbox::Comma
     process->kill();
     throw Error{Code::unavailable, "the sandbox does not answer"};
   }
+  process->push_input(std::move(command.input));
   co_return process;
 }
 

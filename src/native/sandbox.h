@@ -53,12 +53,13 @@ class NativeSandbox : public sandbox::Sandbox, public std::enable_shared_from_th
   void receive(std::string_view packet, os::Packet& from);
   void told_started(Reader& in, os::Packet& from);
   void told_exited(Reader& in);
+  void all_told();
   void tell(std::string message);
   bool pass_to_helper(os::Fd socket);
   void queue(std::string message, os::Fd file);
   void flush();
   std::shared_ptr<NativeProcess> make_process(std::uint32_t id);
-  void log_exit(const guest::Exited& exited);
+  void log_exit(const guest::Exited& exited, const sandbox::ProcessInfo& info);
   void load_earlier();
   void rewrite_log(const std::string& path);
   void restore_exits();

@@ -45,6 +45,10 @@ Fd duplicate(const Fd& fd) {
   return Fd{check(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 3), "duplicate a descriptor")};
 }
 
+void set_nonblocking(const Fd& fd) {
+  ::fcntl(fd.get(), F_SETFL, ::fcntl(fd.get(), F_GETFL) | O_NONBLOCK);
+}
+
 std::string read_file(const std::string& path, std::size_t limit) {
   return read_file_at(AT_FDCWD, path.c_str(), limit);
 }

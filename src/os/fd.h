@@ -42,6 +42,9 @@ class Fd {
 // Another descriptor for the same file, closed on exec.
 Fd duplicate(const Fd& fd);
 
+// For all who share its open file.
+void set_nonblocking(const Fd& fd);
+
 // The whole content of a small file, at most `limit` bytes of it.
 std::string read_file(const std::string& path, std::size_t limit = 1 << 20);
 std::string read_file_at(int dir, const char* name, std::size_t limit = 1 << 20);

@@ -17,24 +17,82 @@ namespace tb::sandbox {
 class FakeProcess : public Process {
  public:
   FakeProcess(asio::any_io_executor executor, std::uint32_t id, Command what)
-      : command(std::move(what)), id_(id), ended_(executor) {}
+      : command(std::move(what)),
+        input_is_open(command.keep_stdin_open || command.terminal),
+        id_(id),
+        changed_(executor) {
+    input = command.input;
+    info_.tag = command.tag;
+    info_.command = command.script;
+    for (const std::string& word : command.argv) {
+      info_.command += (info_.command.empty() ? "" : " ") + word;
+    }
+    info_.cwd = command.cwd;
+    info_.terminal = command.terminal.has_value();
+    info_.started = std::chrono::system_clock::now();
+    info_.pid = static_cast<int>(id) + 1;
+  }
 
   Command command;
   std::string out;
   std::string err;
   bool truncated = false;
+  std::string input;  // all that it got
+  bool input_is_open;
+  bool input_full = false;                    // writers wait until take_input()
+  std::vector<std::pair<int, bool>> signals;  // number, tree
+  bool background = false;                    // its streams stay open after its end
+
+  void print(const std::string& text, Stream stream = Stream::out) {
+    (stream == Stream::err ? err : out) += text;
+    changed_.notify_all();
+  }
+  void take_input() {
+    input_full = false;
+    changed_.notify_all();
+  }
+  void end_background() {
+    background = false;
+    changed_.notify_all();
+  }
   void end(Exit exit) {
     exit_ = std::move(exit);
-    ended_.notify_all();
+    input_is_open = false;
+    changed_.notify_all();
   }
 
   std::uint32_t id() const override { return id_; }
+  const ProcessInfo& info() const override { return info_; }
   const std::optional<Exit>& exit() const override { return exit_; }
   awaitable<Exit> wait() override {
-    while (!exit_) co_await ended_.wait();
+    while (!exit_) co_await changed_.wait();
     co_return *exit_;
   }
   void kill() override { end(ended_by(Cause::killed, 137)); }
+  void signal(int number, bool tree) override {
+    if (number < 1 || number > 64) throw Error{Code::invalid, "no such signal"};
+    signals.emplace_back(number, tree);
+    if (number == 9) kill();
+  }
+  awaitable<void> write_input(std::string bytes) override {
+    while (input_full && input_is_open) co_await changed_.wait();
+    if (!input_is_open) throw Error{Code::conflict, "stdin is closed"};
+    input += bytes;
+    changed_.notify_all();
+  }
+  void close_input() override {
+    if (command.terminal && input_is_open) {
+      input += '\4';
+    } else {
+      input_is_open = false;
+    }
+    changed_.notify_all();
+  }
+  bool input_open() const override { return input_is_open; }
+  void resize(unsigned rows, unsigned columns) override {
+    if (!command.terminal || rows == 0 || columns == 0) throw Error{Code::invalid, "no terminal"};
+    command.terminal = Terminal{rows, columns};
+  }
   static Exit ended_by(Cause cause, int code) {
     Exit exit;
     exit.cause = cause;
@@ -49,6 +107,10 @@ class FakeProcess : public Process {
     const std::string all = text(stream);
     return offset < all.size() ? all.substr(offset, limit) : std::string{};
   }
+  awaitable<void> wait_output(Stream stream, std::uint64_t offset) override {
+    while (text(stream).size() <= offset && !output_ended(stream)) co_await changed_.wait();
+  }
+  bool output_ended(Stream) const override { return exit_ && !background; }
 
  private:
   std::string text(Stream stream) const {
@@ -56,8 +118,9 @@ class FakeProcess : public Process {
   }
 
   std::uint32_t id_;
+  ProcessInfo info_;
   std::optional<Exit> exit_;
-  Signal ended_;
+  Signal changed_;
 };
 
 // Files in a map; directories are what their names say.

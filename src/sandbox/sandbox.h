@@ -34,13 +34,23 @@ struct OutputLimits {
   Bytes stored = 64_MiB;       // of each stream on disk
 };
 
+struct Terminal {
+  unsigned rows = 24;
+  unsigned columns = 80;
+};
+
 struct Command {
   std::vector<std::string> argv;  // or, when `script` is set:
   std::string script;             // bash text
   std::string cwd = "/workspace";
   std::vector<std::pair<std::string, std::string>> env;  // beside the default environment
-  std::string input;                                     // all of stdin
+  std::string input;                                     // all of stdin, or:
+  bool keep_stdin_open = false;  // its beginning; more is written to the process
+  // Stdin, stdout and stderr are one terminal of this size. Its output is the stream `out`, and its
+  // stdin is always open.
+  std::optional<Terminal> terminal;
   std::optional<Milliseconds> timeout;
+  std::string tag;  // the caller's name for it
 };
 
 // Every end has one.
@@ -66,21 +76,50 @@ struct Captured {
   std::uint64_t total = 0;
 };
 
+// What a process was started as.
+struct ProcessInfo {
+  std::string tag;
+  std::string command;  // the script, or the words of argv; its beginning when it is long
+  std::string cwd;
+  bool terminal = false;
+  std::chrono::system_clock::time_point started;
+  int pid = 0;  // as the sandbox numbers it; 0: not known any more
+};
+
 class Process {
  public:
   virtual ~Process() = default;
   virtual std::uint32_t id() const = 0;
+  virtual const ProcessInfo& info() const = 0;
   // Set once it has ended and what it printed until then is stored.
   virtual const std::optional<Exit>& exit() const = 0;
   // Waits for that.
   virtual awaitable<Exit> wait() = 0;
   // Ends it with everything that it started. Does not wait.
   virtual void kill() = 0;
+  // To everything that it started, or to its leader alone. Error{invalid}: no such signal.
+  virtual void signal(int number, bool tree) = 0;
+
+  // Returns once the bytes are in the pipe, where they outlive the server; waits while it is full.
+  // What several callers write arrives in the order of their calls. Error{conflict}: stdin is
+  // closed, or was never open.
+  virtual awaitable<void> write_input(std::string bytes) = 0;
+  // What was written before still arrives. A terminal's stdin can't be closed: it is typed an end
+  // of file (Ctrl-D) instead.
+  virtual void close_input() = 0;
+  virtual bool input_open() const = 0;
+  // Error{invalid}: it has no terminal, or not of that size.
+  virtual void resize(unsigned rows, unsigned columns) = 0;
 
   virtual std::uint64_t output_size(Stream stream) const = 0;  // printed so far, kept or not
   virtual Captured captured(Stream stream) const = 0;
   // Bytes from `offset` on, at most `limit`; empty at the end of what is kept.
   virtual std::string read_output(Stream stream, std::uint64_t offset, std::size_t limit) const = 0;
+  // Until there is output beyond `offset`, or no more will come. Any number may wait; the process
+  // does not wait for them.
+  virtual awaitable<void> wait_output(Stream stream, std::uint64_t offset) = 0;
+  // No more will come: nobody has the stream open. That may be long after the process's own end.
+  virtual bool output_ended(Stream stream) const = 0;
 };
 
 // Absent: this host can't tell.

@@ -1,10 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A client of the keeper, past the server: docs/formats/keeper.md, src/jail/wire.h."""
+import errno
+import fcntl
 import os
+import re
+import select
 import socket
 import struct
 import sys
+import termios
 
 from server import PATIENCE, Server
 
@@ -57,7 +62,7 @@ class Keeper:
 
 class Box:
     """One sandbox, spoken to without a server: docs/formats/guest.md, src/guest/wire.h."""
-    START, BY_FILE, RELEASE = 1, 2, 4
+    START, BY_FILE, SIGNAL, RELEASE, FILES, CLOSE_INPUT = range(1, 7)
     READY, JAIL_FAILED, STARTED, START_FAILED, EXITED = 64, 65, 66, 67, 68
     ENVIRONMENT = ("PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/home/sandboxuser",
                    "USER=sandboxuser", "LANG=C.UTF-8")
@@ -66,10 +71,23 @@ class Box:
         self.keeper, self.name, self.number = keeper, name, 0
         kind, fields, fds = keeper.create(name, **options)
         assert kind == Keeper.CREATED, fields
-        self.control = socket.socket(fileno=fds[0])
+        self.listen(fds[0])
+
+    def listen(self, control):
+        """How many commands will be told again."""
+        self.control = socket.socket(fileno=control)
         self.control.settimeout(2 * PATIENCE)
         said = self.control.recv(65536)
         assert said[0] == self.READY, said
+        return struct.unpack_from("<I", said, 5)[0]
+
+    def replace_server(self):
+        """As if the server had died and another had come: the live commands, by their number."""
+        self.control.close()
+        kind, fields, fds = self.keeper.ask(Keeper.ATTACH, Keeper.bytes(self.name))
+        assert kind == Keeper.CREATED, fields
+        told = [Live(self) for _ in range(self.listen(fds[0]))]
+        return {live.number: live for live in told}
 
     def close(self, keep_files=False):
         self.control.close()
@@ -83,13 +101,26 @@ class Box:
             file.write(message)
             socket.send_fds(self.control, [bytes([self.BY_FILE])], [file.fileno()])
 
-    def run(self, script="", argv=(), stdin=b"", env=(), timeout=30):
-        """(exit code, stdout, stderr); a program that can't be started is a shell's 126."""
+    def start(self, script="", argv=(), stdin=b"", env=(), timeout=30, keep_open=False,
+              terminal=None, note=b""):
+        """Tells PID 1 to start a command; `terminal` is (rows, columns)."""
         self.number += 1
         pack = Keeper.bytes
-        self.send(struct.pack("<BIQ", self.START, self.number, timeout * 1000) +
+        self.send(struct.pack("<BIQ", self.START, self.number, int(timeout * 1000)) +
                   pack("/workspace") + Keeper.list(argv) +
-                  Keeper.list([*self.ENVIRONMENT, *env]) + pack(script) + pack(stdin))
+                  Keeper.list([*self.ENVIRONMENT, *env]) + pack(script) + pack(stdin) +
+                  struct.pack("<BBII", keep_open, terminal is not None, *(terminal or (0, 0))) +
+                  pack(note))
+        return self.number
+
+    def live(self, *words, **options):
+        """A running command, to talk with."""
+        self.start(*words, **options)
+        return Live(self)
+
+    def run(self, script="", **options):
+        """(exit code, stdout, stderr); a program that can't be started is a shell's 126."""
+        self.start(script, **options)
         texts, code = [b"", b""], None
         while code is None:
             data, fds, _, _ = socket.recv_fds(self.control, 65536, 4)
@@ -110,6 +141,82 @@ class Box:
     def read_all(fd):
         with os.fdopen(fd, "rb") as pipe:
             return pipe.read()
+
+
+class Live:
+    """A command whose streams are ours: one that was just told of by PID 1."""
+    OUTPUT, OPEN, TERMINAL = range(3)
+
+    def __init__(self, box):
+        self.box, self.seen, self.stdin = box, b"", None
+        data, fds, _, _ = socket.recv_fds(box.control, 65536, 4)
+        kind, self.number = struct.unpack_from("<BI", data)
+        assert kind == Box.STARTED, data
+        self.pid, self.age_us, self.streams, size = struct.unpack_from("<iQBI", data, 5)
+        self.note = data[22:]
+        assert len(self.note) == size and len(fds) == (2 if self.streams == self.OUTPUT else 3)
+        self.fds = fds
+        self.stdin = {self.OUTPUT: None, self.OPEN: fds[-1], self.TERMINAL: fds[0]}[self.streams]
+
+    def write(self, data):
+        """All of it: it waits while the pipe is full."""
+        data = data.encode() if isinstance(data, str) else data
+        while data:
+            try:
+                data = data[os.write(self.stdin, data):]
+            except BlockingIOError:
+                assert select.select([], [self.stdin], [], PATIENCE)[1], "nobody reads"
+
+    def close_stdin(self):
+        os.close(self.fds.pop())
+        self.stdin = None
+        self.box.send(struct.pack("<BI", Box.CLOSE_INPUT, self.number))
+
+    def read(self):
+        """What came next; empty at the end."""
+        assert select.select([self.fds[0]], [], [], PATIENCE)[0], self.seen
+        try:
+            text = os.read(self.fds[0], 65536)
+        except OSError as error:
+            assert error.errno == errno.EIO
+            return b""
+        self.seen += text
+        return text
+
+    def expect(self, pattern):
+        """Reads until it was printed, once more than in earlier calls."""
+        while not (found := re.search(pattern.encode(), self.seen, re.DOTALL)):
+            assert self.read(), self.seen
+        before, self.seen = self.seen[:found.start()], self.seen[found.end():]
+        return before, found
+
+    def rest(self):
+        while self.read():
+            pass
+        return self.seen
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.fds[0], termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def signal(self, number, tree=True):
+        self.box.send(struct.pack("<BIiB", Box.SIGNAL, self.number, number, tree))
+
+    def wait(self):
+        """(exit code, signal, cause)."""
+        data = self.box.control.recv(65536)
+        kind, number = struct.unpack_from("<BI", data)
+        assert (kind, number) == (Box.EXITED, self.number), data
+        return struct.unpack_from("<iiB", data, 5)
+
+    def close(self):
+        """Our copies alone: PID 1 has its own."""
+        for fd in self.fds:
+            os.close(fd)
+        self.fds = []
+
+    def release(self):
+        self.close()
+        self.box.send(struct.pack("<BIB", Box.RELEASE, self.number, 3))
 
 
 def main():

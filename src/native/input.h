@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The write side of a process's stdin. The guest has a copy of the pipe: what is in it outlives us.
+#pragma once
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/async.h"
+#include "os/fd.h"
+
+namespace tb::native {
+
+class Input : public std::enable_shared_from_this<Input> {
+ public:
+  // `on_closed` is called once, by whatever way it comes to that.
+  Input(asio::any_io_executor executor, os::Fd pipe, std::function<void()> on_closed);
+
+  bool open() const { return pipe_.is_open() && !finishing_; }
+  // To be written after all that came before; nobody waits for it.
+  void push(std::string bytes);
+  // Returns once it is in the pipe. Error{conflict}: closed, now or before the last byte was in.
+  awaitable<void> write(std::string bytes);
+  // Closes it once all that was asked for is written.
+  void finish();
+  // Closes it now.
+  void close();
+
+ private:
+  void flush();
+
+  asio::posix::stream_descriptor pipe_;
+  std::function<void()> on_closed_;
+  Signal changed_;
+  std::deque<std::string> queue_;
+  std::size_t at_ = 0;         // in the first of the queue
+  std::uint64_t pushed_ = 0;   // bytes, ever
+  std::uint64_t written_ = 0;  // of these
+  bool finishing_ = false;
+  bool waiting_ = false;  // for room in the pipe
+};
+
+}  // namespace tb::native
