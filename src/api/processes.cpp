@@ -1,40 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes of a session and what they printed, by byte offset.
-#include <boost/json.hpp>
-#include <charconv>
+// Processes of a session: started, listed, spoken to, ended; what they printed is in output.cpp.
+#include "api/processes.h"
 
+#include <boost/json.hpp>
+#include <csignal>
+
+#include "api/command_fields.h"
 #include "api/errors.h"
+#include "api/fields.h"
+#include "api/files.h"
 #include "api/render.h"
-#include "api/service.h"
 
 namespace tb::api {
 namespace json = boost::json;
 namespace {
 
-constexpr std::uint64_t kPage = 1 << 20;
+constexpr Bytes kMaxInput = 16_MiB;  // in one request
 
-std::uint64_t read_number(const std::string& text, const char* name) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) {
-    throw http::HttpError{400, std::string{"\""} + name + "\" must be a whole number"};
+struct SignalName {
+  std::string_view name;
+  int number;
+};
+constexpr SignalName kSignals[] = {
+    {"HUP", SIGHUP},   {"INT", SIGINT},   {"QUIT", SIGQUIT}, {"KILL", SIGKILL},  {"USR1", SIGUSR1},
+    {"USR2", SIGUSR2}, {"TERM", SIGTERM}, {"CONT", SIGCONT}, {"STOP", SIGSTOP},  {"TSTP", SIGTSTP},
+    {"ALRM", SIGALRM}, {"PIPE", SIGPIPE}, {"ABRT", SIGABRT}, {"WINCH", SIGWINCH}};
+
+http::Response answer(int status, const json::object& body) {
+  return http::json_response(status, json::serialize(body));
+}
+
+awaitable<http::Response> start(Service& service, Call& call) {
+  const json::object body = co_await read_object(call.exchange);
+  sandbox::Command command = read_process(body);
+  if (const auto key = call.exchange.request().headers.find("Idempotency-Key")) {
+    command.key = std::string{key->substr(0, 256)};
   }
-  return value;
-}
-
-std::uint64_t query_number(const Call& call, const char* name, std::uint64_t otherwise) {
-  const std::string* text = call.exchange.request().find_query(name);
-  return text ? read_number(*text, name) : otherwise;
-}
-
-std::shared_ptr<sandbox::Process> get_process(const Service& service, const Call& call) {
   const auto session = service.sessions.get(call.captured[0]);
-  const std::uint64_t number = read_number(call.captured[1], "process id");
-  auto process = session->sandbox && number <= UINT32_MAX
-                     ? session->sandbox->find_process(static_cast<std::uint32_t>(number))
-                     : nullptr;
-  if (!process) throw http::HttpError{404, "no such process in this session"};
-  return process;
+  const session::Who who = session->who(call.request_id);
+  const auto process = co_await service.sessions.start_once(session, std::move(command), who);
+  co_return answer(201, render_process(*process));
 }
 
 awaitable<http::Response> list(Service& service, Call& call) {
@@ -45,46 +50,119 @@ awaitable<http::Response> list(Service& service, Call& call) {
       processes.push_back(render_process(*process));
     }
   }
-  json::object answer{{"session_id", session->id}, {"processes", std::move(processes)}};
-  co_return http::json_response(200, json::serialize(answer));
+  co_return answer(200, {{"session_id", session->id}, {"processes", std::move(processes)}});
 }
 
 awaitable<http::Response> show(Service& service, Call& call) {
-  co_return http::json_response(200, json::serialize(render_process(*get_process(service, call))));
+  co_return answer(200, render_process(*process_of(service, call)));
 }
 
-sandbox::Stream read_stream(const Call& call) {
-  const std::string* name = call.exchange.request().find_query("stream");
-  if (!name || *name == "all") return sandbox::Stream::all;
-  if (*name == "stdout") return sandbox::Stream::out;
-  if (*name == "stderr") return sandbox::Stream::err;
-  throw http::HttpError{400, "\"stream\" must be stdout, stderr or all"};
+// Ends it with everything that it started, and waits for that.
+awaitable<http::Response> end(Service& service, Call& call) {
+  const auto process = process_of(service, call);
+  process->kill();
+  co_await process->wait();
+  co_return answer(200, render_process(*process));
 }
 
-// The bytes as they are; headers say where they begin and whether more can come.
-awaitable<http::Response> output(Service& service, Call& call) {
-  const auto process = get_process(service, call);
-  const sandbox::Stream stream = read_stream(call);
-  const std::uint64_t offset = query_number(call, "offset", 0);
-  const std::uint64_t limit = std::min(query_number(call, "limit", kPage), kPage);
-  http::Response response;
-  response.content_type = "application/octet-stream";
-  response.body = process->read_output(stream, offset, limit);
-  response.headers.push_back({"X-Output-Offset", std::to_string(offset)});
-  response.headers.push_back({"X-Output-Total", std::to_string(process->output_size(stream))});
-  response.headers.push_back({"X-Process-State", process->exit() ? "exited" : "running"});
-  co_return response;
+awaitable<http::Response> send_signal(Service& service, Call& call) {
+  const json::object body = co_await read_object(call.exchange);
+  const int number = read_signal(body);
+  const json::value* tree = body.if_contains("tree");
+  if (tree && !tree->is_bool()) throw http::HttpError{400, "\"tree\" must be true or false"};
+  const auto process = process_of(service, call);
+  if (process->exit()) throw Error{Code::conflict, "the process has ended"};
+  process->signal(number, !tree || tree->get_bool());
+  co_return answer(200, render_process(*process));
+}
+
+// The bytes themselves, or JSON with `data`.
+awaitable<http::Response> write_input(Service& service, Call& call) {
+  const auto process = process_of(service, call);
+  const auto type = call.exchange.request().headers.find("Content-Type").value_or("");
+  std::string bytes;
+  if (type.starts_with("application/json")) {
+    const json::object body = co_await read_object(call.exchange);
+    const auto data = find_text(body, "data");
+    if (!data) throw http::HttpError{400, "\"data\" is missing"};
+    bytes = *data;
+  } else {
+    bytes = co_await call.exchange.read_body(kMaxInput);
+  }
+  const std::size_t size = bytes.size();
+  const auto session = service.sessions.get(call.captured[0]);
+  const session::Use use = co_await service.sessions.use(session);
+  co_await process->write_input(std::move(bytes));
+  co_return answer(200, {{"process_id", process->id()}, {"written", size}});
+}
+
+awaitable<http::Response> close_input(Service& service, Call& call) {
+  const auto process = process_of(service, call);
+  if (!process->input_open()) throw Error{Code::conflict, "stdin is closed already"};
+  process->close_input();
+  co_return answer(200, render_process(*process));
+}
+
+awaitable<http::Response> resize(Service& service, Call& call) {
+  const json::object body = co_await read_object(call.exchange);
+  const auto [rows, columns] = read_size(body);
+  const auto process = process_of(service, call);
+  process->resize(rows, columns);
+  co_return answer(200, render_process(*process));
 }
 
 }  // namespace
 
+int read_signal(const json::object& body) {
+  const json::value* value = body.if_contains("signal");
+  if (!value) throw http::HttpError{400, "\"signal\" is missing: a name such as TERM, or a number"};
+  if (value->is_int64() && value->get_int64() > 0 && value->get_int64() <= 64) {
+    return static_cast<int>(value->get_int64());
+  }
+  if (value->is_string()) {
+    std::string_view name = value->get_string();
+    if (name.starts_with("SIG")) name.remove_prefix(3);
+    for (const SignalName& known : kSignals) {
+      if (known.name == name) return known.number;
+    }
+  }
+  throw http::HttpError{400, "\"signal\" must be a name such as TERM, or a number from 1 to 64"};
+}
+
+TerminalSize read_size(const json::object& body) {
+  const auto rows = find_number(body, "rows");
+  const auto columns = find_number(body, "cols");
+  if (!rows || !columns || !(*rows >= 1) || !(*columns >= 1) || *rows > 10000 || *columns > 10000) {
+    throw http::HttpError{400, "\"rows\" and \"cols\" must be from 1 to 10000"};
+  }
+  return {static_cast<unsigned>(*rows), static_cast<unsigned>(*columns)};
+}
+
+std::shared_ptr<sandbox::Process> process_of(const Service& service, const Call& call) {
+  const auto session = service.sessions.get(call.captured[0]);
+  const std::uint64_t number = read_number(call.captured[1], "process id");
+  auto process = session->sandbox && number <= UINT32_MAX
+                     ? session->sandbox->find_process(static_cast<std::uint32_t>(number))
+                     : nullptr;
+  if (!process) throw http::HttpError{404, "no such process in this session"};
+  return process;
+}
+
 void add_process_routes(Router& router, Service& service) {
-  router.add("GET", "/api/sessions/{}/processes",
-             [&service](Call& call) { return list(service, call); });
-  router.add("GET", "/api/sessions/{}/processes/{}",
-             [&service](Call& call) { return show(service, call); });
-  router.add("GET", "/api/sessions/{}/processes/{}/output",
-             [&service](Call& call) { return output(service, call); });
+  const auto add = [&](const char* method, const char* path, auto handler) {
+    router.add(method, std::string{"/api/sessions/{}/processes"} + path,
+               [&service, handler](Call& call) { return handler(service, call); });
+  };
+  add("POST", "", start);
+  add("GET", "", list);
+  add("GET", "/{}", show);
+  add("DELETE", "/{}", end);
+  add("POST", "/{}/signal", send_signal);
+  add("POST", "/{}/stdin", write_input);
+  add("POST", "/{}/stdin/close", close_input);
+  add("POST", "/{}/resize", resize);
+  add_output_routes(router, service);
+  add_attach_routes(router, service);
 }
 
 }  // namespace tb::api

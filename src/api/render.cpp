@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/render.h"
 
+#include "api/fields.h"
+#include "base/utf8.h"
+
 namespace tb::api {
 namespace json = boost::json;
 
@@ -17,9 +20,17 @@ void render_exit(json::object& to, const sandbox::Exit& exit) {
 }
 
 json::object render_process(const sandbox::Process& process) {
+  const sandbox::ProcessInfo& info = process.info();
   json::object object{
       {"process_id", process.id()},
       {"state", process.exit() ? "exited" : "running"},
+      {"command", to_utf8(info.command)},
+      {"cwd", to_utf8(info.cwd)},
+      {"tag", to_utf8(info.tag)},
+      {"pty", info.terminal},
+      {"pid", info.pid == 0 ? json::value(nullptr) : json::value(info.pid)},
+      {"started_at", iso8601(info.started)},
+      {"stdin_open", process.input_open()},
       {"stdout_bytes", process.output_size(sandbox::Stream::out)},
       {"stderr_bytes", process.output_size(sandbox::Stream::err)},
   };

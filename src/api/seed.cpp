@@ -4,9 +4,11 @@
 #include <boost/json.hpp>
 #include <cmath>
 
+#include "api/command_fields.h"
 #include "api/errors.h"
 #include "api/fields.h"
 #include "api/files.h"
+#include "api/output_writer.h"
 #include "api/render.h"
 #include "api/service.h"
 #include "base/utf8.h"
@@ -104,23 +106,11 @@ awaitable<http::Response> get_session(Service& service, Call& call) {
   co_return http::json_response(200, json::serialize(answer));
 }
 
-sandbox::Command read_command(const json::object& body, const Service& service) {
-  sandbox::Command command;
-  command.script = *find_text(body, "command");
-  if (command.script.find('\0') != std::string::npos) {
-    throw http::HttpError{400, "a command can't contain NUL bytes"};
-  }
-  command.timeout = find_timeout(body).value_or(service.command_timeout);
-  if (auto cwd = find_text(body, "cwd")) command.cwd = std::move(*cwd);
-  if (auto input = find_text(body, "stdin")) command.input = std::move(*input);
-  if (const json::value* env = body.if_contains("env"); env && !env->is_null()) {
-    if (!env->is_object()) throw http::HttpError{400, "\"env\" must be an object of strings"};
-    for (const auto& [name, value] : env->get_object()) {
-      if (!value.is_string()) throw http::HttpError{400, "\"env\" must be an object of strings"};
-      command.env.emplace_back(name, value.get_string());
-    }
-  }
-  return command;
+bool wants_stream(const json::object& body) {
+  const json::value* stream = body.if_contains("stream");
+  if (!stream || stream->is_null()) return false;
+  if (!stream->is_bool()) throw http::HttpError{400, "\"stream\" must be true or false"};
+  return stream->get_bool();
 }
 
 std::string timeout_note(const sandbox::Command& command) {
@@ -130,13 +120,31 @@ std::string timeout_note(const sandbox::Command& command) {
   return "timed out after " + seconds + " s\n";
 }
 
+// Lines of JSON, or events for who asks for them: what is printed as it comes, then the end.
+awaitable<http::Response> stream_execution(Service& service, Call& call,
+                                           std::shared_ptr<session::Session> session,
+                                           sandbox::Command command) {
+  const session::Who who = session->who(call.request_id);
+  const std::string text = command.script;
+  const session::Use use = co_await service.sessions.use(session);
+  const auto process = co_await service.sessions.start(session, std::move(command), who);
+  OutputWriter writer{call.exchange};
+  co_await writer.begin(*process);
+  auto take = [&writer](const Piece& piece) { return writer.write(piece); };
+  co_await follow_until_exit(process, take);
+  service.sessions.events().command_ended(who, text, *process->exit());
+  co_await writer.end(*process);
+  co_return http::Response{};
+}
+
 awaitable<http::Response> execute(Service& service, Call& call) {
   const json::object body = co_await read_object(call.exchange);
   const auto id = find_text(body, "session_id");
   if (!id || !find_text(body, "command")) {
     throw http::HttpError{400, "session_id and command required"};
   }
-  sandbox::Command command = read_command(body, service);
+  sandbox::Command command = read_command(body);
+  if (!command.timeout) command.timeout = service.command_timeout;
   const std::string late = timeout_note(command);
   // A command that no session would run is refused before the session is looked for.
   if (!service.sessions.find(*id)) {
@@ -144,6 +152,9 @@ awaitable<http::Response> execute(Service& service, Call& call) {
     service.sessions.check(service.sessions.default_policy(), command, nobody);
   }
   const auto session = session_of(service, *id);
+  if (wants_stream(body)) {
+    co_return co_await stream_execution(service, call, session, std::move(command));
+  }
   const session::Who who = session->who(call.request_id);
   const auto process = co_await service.sessions.execute(session, std::move(command), who);
   const sandbox::Exit& exit = *process->exit();

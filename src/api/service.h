@@ -41,6 +41,7 @@ struct Service {
   std::shared_ptr<Spools> spools = std::make_shared<Spools>("/tmp", 1_GiB);
   std::vector<std::string> policies = {};  // that a client may choose; empty: any
   bool aggressive_cleanup = true;
+  std::vector<std::string> origins = {};  // of pages that may open WebSockets, beside our own
 };
 
 inline Milliseconds since(std::chrono::steady_clock::time_point start) {

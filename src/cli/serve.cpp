@@ -119,6 +119,7 @@ class Program {
     service.spools =
         std::make_shared<Spools>(config.state_dir + "/output", config.max_file_size * kSpooled);
     service.policies = config.policies;
+    service.origins = config.cors_origins;
     service.aggressive_cleanup = config.aggressive_cleanup;
     return service;
   }

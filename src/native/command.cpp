@@ -68,6 +68,7 @@ void validate(const sandbox::Terminal& terminal) {
 sandbox::ProcessInfo describe(const sandbox::Command& command) {
   sandbox::ProcessInfo info;
   info.tag = command.tag;
+  info.key = command.key;
   info.command = command.script.substr(0, kMaxShown);
   for (const std::string& word : command.argv) {
     if (!command.script.empty() || info.command.size() >= kMaxShown) break;
@@ -113,6 +114,7 @@ std::string to_note(const sandbox::ProcessInfo& info) {
   out.bytes(info.tag);
   out.bytes(info.command);
   out.bytes(info.cwd);
+  out.bytes(info.key);
   return out.take();
 }
 
@@ -128,6 +130,7 @@ bool from_note(std::string_view note, sandbox::ProcessInfo& info) {
   read.tag = in.bytes();
   read.command = in.bytes();
   read.cwd = in.bytes();
+  read.key = in.bytes();
   if (!in.done()) return false;
   info = std::move(read);
   return true;

@@ -114,7 +114,10 @@ std::uint64_t StreamFile::drain() {
 }
 
 std::string StreamFile::read(std::uint64_t offset, std::size_t limit) const {
-  if (offset >= stored_) return {};
+  if (offset >= stored_) {
+    const std::uint64_t begin = total_ - tail_.size();
+    return offset >= begin && offset < total_ ? tail_.substr(offset - begin, limit) : std::string{};
+  }
   std::string text(std::min<std::uint64_t>(limit, stored_ - offset), '\0');
   os::Fd opened;
   if (!file_) opened = os::Fd{check(::open(path_.c_str(), O_RDONLY | O_CLOEXEC), "open output")};
@@ -128,6 +131,10 @@ std::string StreamFile::read(std::uint64_t offset, std::size_t limit) const {
   }
   text.resize(done);
   return text;
+}
+
+std::uint64_t StreamFile::next_readable(std::uint64_t offset) const {
+  return offset < stored_ ? offset : std::max(offset, total_ - tail_.size());
 }
 
 Captured StreamFile::captured() const {
@@ -258,12 +265,20 @@ std::string Output::read_all(std::uint64_t offset, std::size_t limit) const {
       const std::uint64_t skip = offset > at ? offset - at : 0;
       const std::size_t want = static_cast<std::size_t>(
           std::min<std::uint64_t>(segment.bytes - skip, limit - text.size()));
-      text += (segment.err ? err_ : out_).read(stream_at[segment.err] + skip, want);
+      const std::string piece =
+          (segment.err ? err_ : out_).read(stream_at[segment.err] + skip, want);
+      text += piece;
+      if (piece.size() < want) break;  // not kept: what follows has another offset
     }
     stream_at[segment.err] += segment.bytes;
     at = end;
   }
   return text;
+}
+
+std::uint64_t Output::next_readable(Stream which, std::uint64_t offset) const {
+  if (which != Stream::all) return (which == Stream::err ? err_ : out_).next_readable(offset);
+  return read_all(offset, 1).empty() ? total(which) : offset;
 }
 
 Captured Output::captured(Stream which) const {

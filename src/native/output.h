@@ -48,6 +48,8 @@ class StreamFile {
   std::uint64_t total() const { return total_; }
   std::uint64_t stored() const { return stored_; }
   std::string read(std::uint64_t offset, std::size_t limit) const;
+  // `offset`, or where what is kept goes on behind it.
+  std::uint64_t next_readable(std::uint64_t offset) const;
   const std::string& tail() const { return tail_; }
   Captured captured() const;
 
@@ -100,6 +102,7 @@ class Output {
   std::uint64_t total(Stream which) const;
   std::uint64_t stored() const { return out_.stored() + err_.stored(); }
   std::string read(Stream which, std::uint64_t offset, std::size_t limit) const;
+  std::uint64_t next_readable(Stream which, std::uint64_t offset) const;
   Captured captured(Stream which) const;
   static void remove_files(const std::string& path);
 

@@ -63,6 +63,9 @@ class NativeProcess : public sandbox::Process, public std::enable_shared_from_th
     return output_.read(stream, offset, limit);
   }
   awaitable<void> wait_output(Stream stream, std::uint64_t offset) override;
+  std::uint64_t next_output(Stream stream, std::uint64_t offset) const override {
+    return output_.next_readable(stream, offset);
+  }
   bool output_ended(Stream stream) const override { return output_.at_end(stream); }
   bool over() const { return exit_ && output_.at_end(); }
   // Ended, but something that it left running still holds its streams.

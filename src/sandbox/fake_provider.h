@@ -110,6 +110,7 @@ class FakeProcess : public Process {
   awaitable<void> wait_output(Stream stream, std::uint64_t offset) override {
     while (text(stream).size() <= offset && !output_ended(stream)) co_await changed_.wait();
   }
+  std::uint64_t next_output(Stream, std::uint64_t offset) const override { return offset; }
   bool output_ended(Stream) const override { return exit_ && !background; }
 
  private:

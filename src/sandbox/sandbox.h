@@ -51,6 +51,7 @@ struct Command {
   std::optional<Terminal> terminal;
   std::optional<Milliseconds> timeout;
   std::string tag;  // the caller's name for it
+  std::string key;  // of starts with the same key only the first one happens
 };
 
 // Every end has one.
@@ -79,6 +80,7 @@ struct Captured {
 // What a process was started as.
 struct ProcessInfo {
   std::string tag;
+  std::string key;
   std::string command;  // the script, or the words of argv; its beginning when it is long
   std::string cwd;
   bool terminal = false;
@@ -115,6 +117,8 @@ class Process {
   virtual Captured captured(Stream stream) const = 0;
   // Bytes from `offset` on, at most `limit`; empty at the end of what is kept.
   virtual std::string read_output(Stream stream, std::uint64_t offset, std::size_t limit) const = 0;
+  // `offset`, or where what is kept goes on when that was dropped.
+  virtual std::uint64_t next_output(Stream stream, std::uint64_t offset) const = 0;
   // Until there is output beyond `offset`, or no more will come. Any number may wait; the process
   // does not wait for them.
   virtual awaitable<void> wait_output(Stream stream, std::uint64_t offset) = 0;

@@ -278,6 +278,11 @@ void Sessions::check(const policy::Policy& policy, const sandbox::Command& comma
   for (auto at = command.env.begin(); !refusal && at != command.env.end(); ++at) {
     refusal = policy.check_variable(at->first, at->second);
   }
+  if (!refusal && command.terminal && !policy.allows_terminals()) {
+    refusal.emplace();
+    refusal->message = "The policy " + policy.name() +
+                       " has no terminals: what is typed into one can't be checked";
+  }
   if (!refusal) return;
   const std::string text = text_of(command);
   events_.validation_failed(who, text, refused_because(*refusal), refusal->message);
@@ -300,6 +305,38 @@ awaitable<std::shared_ptr<sandbox::Process>> Sessions::start(std::shared_ptr<Ses
     events_.command_not_started(who, text, error.what());
     throw;
   }
+}
+
+awaitable<std::shared_ptr<sandbox::Process>> Sessions::start_once(std::shared_ptr<Session> session,
+                                                                  sandbox::Command command,
+                                                                  Who who) {
+  if (command.key.empty()) co_return co_await start(session, std::move(command), who);
+  const std::string key = command.key;
+  const std::string place = session->id + " " + key;
+  while (const auto under_way = find_starting(place)) co_await under_way->done.wait();
+  if (session->sandbox) {
+    for (const auto& process : session->sandbox->processes()) {
+      if (process->info().key == key) co_return process;
+    }
+  }
+  auto creation = std::make_shared<Creation>(executor_);
+  starting_[place] = creation;
+  std::shared_ptr<sandbox::Process> process;
+  std::exception_ptr failure;
+  try {
+    process = co_await start(session, std::move(command), who);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  starting_.erase(place);
+  creation->done.notify_all();
+  if (failure) std::rethrow_exception(failure);
+  co_return process;
+}
+
+std::shared_ptr<Sessions::Creation> Sessions::find_starting(const std::string& place) const {
+  const auto found = starting_.find(place);
+  return found == starting_.end() ? nullptr : found->second;
 }
 
 awaitable<std::shared_ptr<sandbox::Process>> Sessions::execute(std::shared_ptr<Session> session,

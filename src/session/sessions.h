@@ -72,6 +72,10 @@ class Sessions {
   // Checks and starts a command.
   awaitable<std::shared_ptr<sandbox::Process>> start(std::shared_ptr<Session> session,
                                                      sandbox::Command command, Who who);
+  // The same, but of starts with the same key in one session only the first one happens; the
+  // others get its process, running or ended.
+  awaitable<std::shared_ptr<sandbox::Process>> start_once(std::shared_ptr<Session> session,
+                                                          sandbox::Command command, Who who);
   // Starts it and waits for its end.
   awaitable<std::shared_ptr<sandbox::Process>> execute(std::shared_ptr<Session> session,
                                                        sandbox::Command command, Who who);
@@ -95,6 +99,7 @@ class Sessions {
   awaitable<std::shared_ptr<Session>> create(SessionSpec spec);
   awaitable<void> keep(std::shared_ptr<Session> session);
   awaitable<Result> join(std::shared_ptr<Creation> creation);
+  std::shared_ptr<Creation> find_starting(const std::string& place) const;
   awaitable<void> awake(std::shared_ptr<Session> session);
   awaitable<void> revive(std::shared_ptr<Session> session);
   void insert(std::shared_ptr<Session> session);
@@ -126,6 +131,7 @@ class Sessions {
   std::unordered_map<std::string, std::shared_ptr<Session>> threads_;
   std::unordered_map<std::string, std::shared_ptr<Creation>> creating_;  // by thread
   std::unordered_map<std::string, std::shared_ptr<Creation>> waking_;    // by session
+  std::unordered_map<std::string, std::shared_ptr<Creation>> starting_;  // by session and key
   Signal gone_;                                                          // a sandbox of ours is
   TaskGroup tasks_;
 };

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/follow.h"
+
+#include <boost/asio/experimental/awaitable_operators.hpp>
+
+namespace tb::api {
+namespace {
+
+constexpr std::size_t kPiece = 64 << 10;
+constexpr auto kSignOfLife = 15s;
+
+// How many bytes at the end may be the beginning of a character.
+std::size_t unfinished(const std::string& text) {
+  for (std::size_t back = 1; back <= std::min<std::size_t>(3, text.size()); ++back) {
+    const auto c = static_cast<unsigned char>(text[text.size() - back]);
+    if (c < 0x80) return 0;
+    if (c < 0xc0) continue;  // within one
+    const std::size_t length = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
+    return length > back ? back : 0;
+  }
+  return 0;
+}
+
+// The next piece, or none if there is nothing new.
+Piece next_piece(const sandbox::Process& process, sandbox::Stream stream, std::uint64_t offset) {
+  Piece piece;
+  piece.stream = stream;
+  piece.offset = offset;
+  piece.bytes = process.read_output(stream, offset, kPiece);
+  if (piece.bytes.empty() && process.output_size(stream) > offset) {
+    piece.offset = process.next_output(stream, offset);
+    piece.dropped = piece.offset - offset;
+    piece.bytes = process.read_output(stream, piece.offset, kPiece);
+  }
+  const std::size_t cut = unfinished(piece.bytes);
+  // It may never be finished: then it goes alone.
+  if (cut < piece.bytes.size()) piece.bytes.resize(piece.bytes.size() - cut);
+  return piece;
+}
+
+awaitable<bool> output_beyond(std::shared_ptr<sandbox::Process> process, sandbox::Stream stream,
+                              std::uint64_t offset) {
+  co_await process->wait_output(stream, offset);
+  co_return true;
+}
+
+// More output, or the end of the process, which something that it left behind may outlive.
+awaitable<bool> output_or_exit(std::shared_ptr<sandbox::Process> process, std::uint64_t seen) {
+  using namespace asio::experimental::awaitable_operators;
+  co_await (output_beyond(process, sandbox::Stream::all, seen) || process->wait());
+  co_return true;
+}
+
+}  // namespace
+
+awaitable<void> follow(std::shared_ptr<sandbox::Process> process, sandbox::Stream stream,
+                       std::uint64_t offset, Take take) {
+  for (;;) {
+    const Piece piece = next_piece(*process, stream, offset);
+    if (!piece.bytes.empty() || piece.dropped > 0) {
+      offset = piece.offset + piece.bytes.size();
+      co_await take(piece);
+      continue;
+    }
+    if (process->output_ended(stream) && process->output_size(stream) <= offset) co_return;
+    const auto woken = co_await within(kSignOfLife, output_beyond(process, stream, offset));
+    if (!woken) co_await take(piece);
+  }
+}
+
+awaitable<void> follow_until_exit(std::shared_ptr<sandbox::Process> process, Take take) {
+  std::uint64_t offsets[2] = {0, 0};
+  for (;;) {
+    // Before the output: what was printed until then is there when the exit is.
+    const bool over = process->exit().has_value();
+    bool any = false;
+    for (const sandbox::Stream stream : {sandbox::Stream::out, sandbox::Stream::err}) {
+      std::uint64_t& offset = offsets[static_cast<int>(stream)];
+      const Piece piece = next_piece(*process, stream, offset);
+      if (piece.bytes.empty() && piece.dropped == 0) continue;
+      offset = piece.offset + piece.bytes.size();
+      any = true;
+      co_await take(piece);
+    }
+    if (any) continue;
+    if (over) co_return;
+    if (process->output_ended(sandbox::Stream::all)) {
+      co_await process->wait();
+      continue;
+    }
+    const std::uint64_t seen = offsets[0] + offsets[1];
+    const auto woken = co_await within(kSignOfLife, output_or_exit(process, seen));
+    const Piece nothing;
+    if (!woken) co_await take(nothing);
+  }
+}
+
+}  // namespace tb::api

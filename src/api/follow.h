@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Output while it is printed: from a byte offset to the end, to a client that may come back.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/async.h"
+#include "sandbox/sandbox.h"
+
+namespace tb::api {
+
+// What follows in a stream.
+struct Piece {
+  sandbox::Stream stream = sandbox::Stream::out;
+  std::uint64_t offset = 0;   // of its first byte
+  std::string bytes;          // empty: a sign of life
+  std::uint64_t dropped = 0;  // bytes before it that are not kept any more
+};
+
+using Take = std::function<awaitable<void>(const Piece& piece)>;
+
+// Hands over everything from `offset` on, until no more will come. Text is not cut within a
+// character, as far as it is UTF-8 at all. Nothing for a while: an empty piece.
+awaitable<void> follow(std::shared_ptr<sandbox::Process> process, sandbox::Stream stream,
+                       std::uint64_t offset, Take take);
+
+// Both streams, each from its beginning; until the process has ended and what it printed by then
+// was handed over. What it left in the background is not waited for.
+awaitable<void> follow_until_exit(std::shared_ptr<sandbox::Process> process, Take take);
+
+}  // namespace tb::api
