@@ -7,7 +7,8 @@ namespace tb::api {
 namespace {
 
 constexpr std::size_t kPiece = 64 << 10;
-constexpr auto kSignOfLife = 15s;
+constexpr std::chrono::milliseconds kSignOfLife = 15s;
+constexpr std::chrono::milliseconds kHalf = 1s;
 
 // How many bytes at the end may be the beginning of a character.
 std::size_t unfinished(const std::string& text) {
@@ -21,8 +22,10 @@ std::size_t unfinished(const std::string& text) {
   return 0;
 }
 
-// The next piece, or none if there is nothing new.
-Piece next_piece(const sandbox::Process& process, sandbox::Stream stream, std::uint64_t offset) {
+// The next piece; empty if there is nothing new but, perhaps, the beginning of a character.
+// `all`: that too.
+Piece next_piece(const sandbox::Process& process, sandbox::Stream stream, std::uint64_t offset,
+                 bool all) {
   Piece piece;
   piece.stream = stream;
   piece.offset = offset;
@@ -32,9 +35,7 @@ Piece next_piece(const sandbox::Process& process, sandbox::Stream stream, std::u
     piece.dropped = piece.offset - offset;
     piece.bytes = process.read_output(stream, piece.offset, kPiece);
   }
-  const std::size_t cut = unfinished(piece.bytes);
-  // It may never be finished: then it goes alone.
-  if (cut < piece.bytes.size()) piece.bytes.resize(piece.bytes.size() - cut);
+  if (!all) piece.bytes.resize(piece.bytes.size() - unfinished(piece.bytes));
   return piece;
 }
 
@@ -55,28 +56,43 @@ awaitable<bool> output_or_exit(std::shared_ptr<sandbox::Process> process, std::u
 
 awaitable<void> follow(std::shared_ptr<sandbox::Process> process, sandbox::Stream stream,
                        std::uint64_t offset, Take take) {
+  bool all = false;
   for (;;) {
-    const Piece piece = next_piece(*process, stream, offset);
+    // Before the output: nothing comes after the end.
+    const bool ended = process->output_ended(stream);
+    const Piece piece = next_piece(*process, stream, offset, all || ended);
+    all = false;
     if (!piece.bytes.empty() || piece.dropped > 0) {
       offset = piece.offset + piece.bytes.size();
       co_await take(piece);
       continue;
     }
-    if (process->output_ended(stream) && process->output_size(stream) <= offset) co_return;
-    const auto woken = co_await within(kSignOfLife, output_beyond(process, stream, offset));
-    if (!woken) co_await take(piece);
+    if (ended) co_return;
+    // Half a character waits for its other half, but not for ever.
+    const std::uint64_t seen = process->output_size(stream);
+    const bool half = seen > offset;
+    const auto limit = half ? kHalf : kSignOfLife;
+    const auto woken = co_await within(limit, output_beyond(process, stream, seen));
+    all = half && !woken;
+    if (!half && !woken) co_await take(piece);
   }
 }
 
 awaitable<void> follow_until_exit(std::shared_ptr<sandbox::Process> process, Take take) {
+  constexpr std::uint64_t kOpen = UINT64_MAX;
   std::uint64_t offsets[2] = {0, 0};
+  std::uint64_t ends[2] = {kOpen, kOpen};
   for (;;) {
-    // Before the output: what was printed until then is there when the exit is.
+    // What was printed until the exit is there with it; what is printed in the background later
+    // is not waited for.
     const bool over = process->exit().has_value();
     bool any = false;
     for (const sandbox::Stream stream : {sandbox::Stream::out, sandbox::Stream::err}) {
       std::uint64_t& offset = offsets[static_cast<int>(stream)];
-      const Piece piece = next_piece(*process, stream, offset);
+      std::uint64_t& end = ends[static_cast<int>(stream)];
+      if (over && end == kOpen) end = process->output_size(stream);
+      if (offset >= end) continue;
+      const Piece piece = next_piece(*process, stream, offset, over);
       if (piece.bytes.empty() && piece.dropped == 0) continue;
       offset = piece.offset + piece.bytes.size();
       any = true;
@@ -88,7 +104,7 @@ awaitable<void> follow_until_exit(std::shared_ptr<sandbox::Process> process, Tak
       co_await process->wait();
       continue;
     }
-    const std::uint64_t seen = offsets[0] + offsets[1];
+    const std::uint64_t seen = process->output_size(sandbox::Stream::all);
     const auto woken = co_await within(kSignOfLife, output_or_exit(process, seen));
     const Piece nothing;
     if (!woken) co_await take(nothing);

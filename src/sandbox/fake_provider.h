@@ -23,6 +23,7 @@ class FakeProcess : public Process {
         changed_(executor) {
     input = command.input;
     info_.tag = command.tag;
+    info_.key = command.key;
     info_.command = command.script;
     for (const std::string& word : command.argv) {
       info_.command += (info_.command.empty() ? "" : " ") + word;

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/follow.h"
+
+#include <gtest/gtest.h>
+
+#include "base/test_loop.h"
+#include "sandbox/fake_provider.h"
+
+namespace tb::api {
+namespace {
+
+using sandbox::Stream;
+
+struct World {
+  TestLoop loop;
+  std::shared_ptr<sandbox::FakeProcess> process =
+      std::make_shared<sandbox::FakeProcess>(loop.executor(), 1, sandbox::Command{});
+  std::string out;
+  std::string err;
+  std::vector<std::uint64_t> offsets;
+
+  Take take() {
+    return [this](const Piece& piece) -> awaitable<void> {
+      (piece.stream == Stream::err ? err : out) += piece.bytes;
+      offsets.push_back(piece.offset);
+      co_return;
+    };
+  }
+};
+
+TEST(Follow, HandsOverWhatIsThereAndWhatComes) {
+  World world;
+  world.process->print("one ");
+  const auto following = world.loop.start(follow(world.process, Stream::out, 0, world.take()));
+  EXPECT_EQ(world.out, "one ");
+  world.process->print("two");
+  world.loop.settle();
+  EXPECT_EQ(world.out, "one two");
+  EXPECT_FALSE(following->over);
+  world.process->end({});
+  world.loop.settle();
+  EXPECT_TRUE(following->over);
+}
+
+TEST(Follow, BeginsAtTheOffset) {
+  World world;
+  world.process->print("0123456789");
+  world.process->end({});
+  world.loop.run(follow(world.process, Stream::out, 7, world.take()));
+  EXPECT_EQ(world.out, "789");
+  EXPECT_EQ(world.offsets, std::vector<std::uint64_t>{7});
+}
+
+TEST(Follow, DoesNotCutACharacter) {
+  World world;
+  const auto following = world.loop.start(follow(world.process, Stream::out, 0, world.take()));
+  world.process->print("a\xe2\x82");
+  world.loop.settle();
+  EXPECT_EQ(world.out, "a");
+  world.process->print("\xac!");
+  world.loop.settle();
+  EXPECT_EQ(world.out, "a\xe2\x82\xac!");
+}
+
+TEST(Follow, HandsOverAnUnfinishedCharacterWhenNoMoreComes) {
+  World world;
+  world.process->print("a\xe2\x82");
+  world.process->end({});
+  world.loop.run(follow(world.process, Stream::out, 0, world.take()));
+  EXPECT_EQ(world.out, "a\xe2\x82");
+}
+
+TEST(FollowUntilExit, KeepsTheStreamsApart) {
+  World world;
+  const auto following = world.loop.start(follow_until_exit(world.process, world.take()));
+  world.process->print("out");
+  world.process->print("err", Stream::err);
+  world.loop.settle();
+  world.process->end({});
+  world.loop.settle();
+  EXPECT_TRUE(following->over);
+  EXPECT_EQ(world.out, "out");
+  EXPECT_EQ(world.err, "err");
+}
+
+TEST(FollowUntilExit, DoesNotWaitForWhatStaysInTheBackground) {
+  World world;
+  world.process->background = true;
+  world.process->print("x");
+  const auto following = world.loop.start(follow_until_exit(world.process, world.take()));
+  EXPECT_FALSE(following->over);
+  world.process->end({});
+  world.loop.settle();
+  EXPECT_TRUE(following->over);
+  EXPECT_EQ(world.out, "x");
+}
+
+TEST(FollowUntilExit, EndsAlthoughTheBackgroundKeepsPrinting) {
+  World world;
+  world.process->background = true;
+  world.process->end({});
+  world.process->print("x");
+  auto take = [&world](const Piece& piece) -> awaitable<void> {
+    world.out += piece.bytes;
+    world.process->print("more");
+    co_return;
+  };
+  const auto following = world.loop.start(follow_until_exit(world.process, take));
+  EXPECT_TRUE(following->over);
+  EXPECT_EQ(world.out, "x");
+}
+
+}  // namespace
+}  // namespace tb::api
