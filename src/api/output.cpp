@@ -65,7 +65,8 @@ awaitable<http::Response> stream_events(Service& service, Call& call,
 // The bytes as they are; headers say where they begin and whether more can come.
 awaitable<http::Response> output(Service& service, Call& call) {
   const auto process = process_of(service, call);
-  if (wants_events(call.exchange.request())) {
+  const http::Request& request = call.exchange.request();
+  if (request.method == "GET" && wants_events(request)) {
     co_return co_await stream_events(service, call, process);
   }
   const sandbox::Stream stream = read_stream(call);

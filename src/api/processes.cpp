@@ -34,7 +34,8 @@ awaitable<http::Response> start(Service& service, Call& call) {
   const json::object body = co_await read_object(call.exchange);
   sandbox::Command command = read_process(body);
   if (const auto key = call.exchange.request().headers.find("Idempotency-Key")) {
-    command.key = std::string{key->substr(0, 256)};
+    if (key->size() > 256) throw http::HttpError{400, "Idempotency-Key is longer than 256 bytes"};
+    command.key = *key;
   }
   const auto session = service.sessions.get(call.captured[0]);
   const session::Who who = session->who(call.request_id);
