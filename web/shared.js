@@ -121,7 +121,7 @@ const quote = (text) => "'" + text.replaceAll("'", "'\\''") + "'";
 function curl(request) {
   const parts = ["curl -s " + quote(request.url)];
   const bare = request.json === undefined && !request.form;
-  if (request.method === "POST" && bare) parts.push("-X POST");
+  if (request.method !== (bare ? "GET" : "POST")) parts.push("-X " + request.method);
   for (const [name, value] of Object.entries(request.headers || {})) {
     parts.push("-H " + quote(name + ": " + value));
   }

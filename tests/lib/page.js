@@ -82,7 +82,7 @@ async function tryAll(result) {
       if (input.attributes.type === "file") input.files = [new File(["a,b\n"], "it's.csv")];
     }
     if (view.attributes.id === "cleanup") continue;  // at the end, or nothing else could be tried
-    result.tried[view.attributes.id] = await send(view);
+    if (view.named("button").length) result.tried[view.attributes.id] = await send(view);
   }
   result.tried.cleanup = await send(document.getElementById("cleanup"));
 }
