@@ -11,6 +11,7 @@
 #include "api/render.h"
 #include "http/origin.h"
 #include "http/websocket.h"
+#include "http/websocket_handshake.h"
 
 namespace tb::api {
 namespace json = boost::json;
@@ -32,14 +33,9 @@ class Attachment {
     hello["type"] = "attached";
     hello["offset"] = offset;
     co_await tell(std::move(hello));
-    bool late = false;
-    try {
-      co_await (watch(stream, offset) || listen());
-    } catch (const TooSlow&) {
-      late = true;
-    }
+    co_await (watch(stream, offset) || listen());
     const std::string reason = "too slow: come back with offset=" + std::to_string(sent_);
-    if (late) co_await socket_.close(kPolicyViolation, reason);
+    if (late_) co_await socket_.close(kPolicyViolation, reason);
   }
 
  private:
@@ -48,10 +44,20 @@ class Attachment {
     co_await socket_.send_text(text);
   }
 
+  // Being too slow is a return, not a failure: || would hide that until listen() ends too.
   awaitable<void> watch(sandbox::Stream stream, std::uint64_t offset) {
+    try {
+      co_await send_all(stream, offset);
+    } catch (const TooSlow&) {
+      late_ = true;
+    }
+  }
+
+  awaitable<void> send_all(sandbox::Stream stream, std::uint64_t offset) {
     sent_ = offset;
-    auto take = [this](const Piece& piece) -> awaitable<void> {
-      if (piece.dropped > 0 && sent_ > 0) throw TooSlow{};
+    auto take = [this, offset](const Piece& piece) -> awaitable<void> {
+      // Who begins in a gap, perhaps because it came back, is told where it goes on.
+      if (piece.dropped > 0 && sent_ > offset) throw TooSlow{};
       if (piece.dropped > 0) {
         json::object gap{{"type", "offset"}, {"offset", piece.offset}, {"dropped", piece.dropped}};
         co_await tell(std::move(gap));
@@ -101,7 +107,7 @@ class Attachment {
       process_->resize(rows, columns);
     } else if (*type == "signal") {
       const json::value* tree = message->if_contains("tree");
-      process_->signal(read_signal(*message), tree && tree->is_bool() && tree->get_bool());
+      process_->signal(read_signal(*message), !tree || !tree->is_bool() || tree->get_bool());
     } else if (*type == "stdin_close") {
       process_->close_input();
     } else {
@@ -112,6 +118,7 @@ class Attachment {
   http::WebSocket& socket_;
   std::shared_ptr<sandbox::Process> process_;
   std::uint64_t sent_ = 0;
+  bool late_ = false;
 };
 
 void check_origin(const Service& service, const Call& call) {
@@ -156,6 +163,8 @@ awaitable<http::Response> start_and_attach(Service& service, Call& call) {
   const auto session = service.sessions.get(call.captured[0]);
   const session::Who who = session->who(call.request_id);
   sandbox::Command command = read_start(call);
+  // Before anything starts: an image on a page of another site is a GET without an origin.
+  http::accept_websocket(call.exchange.request(), {});
   auto process = co_await service.sessions.start_once(session, std::move(command), who);
   co_return co_await attach_to(service, call, std::move(process));
 }
