@@ -32,9 +32,12 @@ class Attachment {
     hello["type"] = "attached";
     hello["offset"] = offset;
     co_await tell(std::move(hello));
+    auto watching = until_end(watch(stream, offset));
+    auto listening = until_end(listen());
+    co_await (std::move(watching) || std::move(listening));
     bool late = false;
     try {
-      co_await (watch(stream, offset) || listen());
+      if (failure_) std::rethrow_exception(failure_);
     } catch (const TooSlow&) {
       late = true;
     }
@@ -43,6 +46,19 @@ class Attachment {
   }
 
  private:
+  // The end of one is the end of both. `||` by itself waits for a success: one that failed, because
+  // the client is gone or too slow, would leave the other one behind.
+  awaitable<void> until_end(awaitable<void> task) {
+    std::exception_ptr failure;
+    try {
+      co_await std::move(task);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    if (!over_) failure_ = failure;  // what the other one throws is that it was cancelled
+    over_ = true;
+  }
+
   awaitable<void> tell(json::object message) {
     const std::string text = json::serialize(message);
     co_await socket_.send_text(text);
@@ -50,8 +66,10 @@ class Attachment {
 
   awaitable<void> watch(sandbox::Stream stream, std::uint64_t offset) {
     sent_ = offset;
-    auto take = [this](const Piece& piece) -> awaitable<void> {
-      if (piece.dropped > 0 && sent_ > 0) throw TooSlow{};
+    bool begun = false;  // what was gone before it came is not its fault
+    auto take = [this, &begun](const Piece& piece) -> awaitable<void> {
+      if (piece.dropped > 0 && begun) throw TooSlow{};
+      begun = true;
       if (piece.dropped > 0) {
         json::object gap{{"type", "offset"}, {"offset", piece.offset}, {"dropped", piece.dropped}};
         co_await tell(std::move(gap));
@@ -112,6 +130,8 @@ class Attachment {
   http::WebSocket& socket_;
   std::shared_ptr<sandbox::Process> process_;
   std::uint64_t sent_ = 0;
+  bool over_ = false;
+  std::exception_ptr failure_;  // of the one that ended first
 };
 
 void check_origin(const Service& service, const Call& call) {
