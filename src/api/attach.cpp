@@ -33,31 +33,44 @@ class Attachment {
     hello["type"] = "attached";
     hello["offset"] = offset;
     co_await tell(std::move(hello));
-    co_await (watch(stream, offset) || listen());
+    auto watching = until_end(watch(stream, offset));
+    auto listening = until_end(listen());
+    co_await (std::move(watching) || std::move(listening));
+    bool late = false;
+    try {
+      if (failure_) std::rethrow_exception(failure_);
+    } catch (const TooSlow&) {
+      late = true;
+    }
     const std::string reason = "too slow: come back with offset=" + std::to_string(sent_);
-    if (late_) co_await socket_.close(kPolicyViolation, reason);
+    if (late) co_await socket_.close(kPolicyViolation, reason);
   }
 
  private:
+  // The end of one is the end of both. `||` by itself waits for a success: one that failed, because
+  // the client is gone or too slow, would leave the other one behind.
+  awaitable<void> until_end(awaitable<void> task) {
+    std::exception_ptr failure;
+    try {
+      co_await std::move(task);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    if (!over_) failure_ = failure;  // what the other one throws is that it was cancelled
+    over_ = true;
+  }
+
   awaitable<void> tell(json::object message) {
     const std::string text = json::serialize(message);
     co_await socket_.send_text(text);
   }
 
-  // Being too slow is a return, not a failure: || would hide that until listen() ends too.
   awaitable<void> watch(sandbox::Stream stream, std::uint64_t offset) {
-    try {
-      co_await send_all(stream, offset);
-    } catch (const TooSlow&) {
-      late_ = true;
-    }
-  }
-
-  awaitable<void> send_all(sandbox::Stream stream, std::uint64_t offset) {
     sent_ = offset;
-    auto take = [this, offset](const Piece& piece) -> awaitable<void> {
-      // Who begins in a gap, perhaps because it came back, is told where it goes on.
-      if (piece.dropped > 0 && sent_ > offset) throw TooSlow{};
+    bool begun = false;  // what was gone before it came is not its fault
+    auto take = [this, &begun](const Piece& piece) -> awaitable<void> {
+      if (piece.dropped > 0 && begun) throw TooSlow{};
+      begun = true;
       if (piece.dropped > 0) {
         json::object gap{{"type", "offset"}, {"offset", piece.offset}, {"dropped", piece.dropped}};
         co_await tell(std::move(gap));
@@ -118,7 +131,8 @@ class Attachment {
   http::WebSocket& socket_;
   std::shared_ptr<sandbox::Process> process_;
   std::uint64_t sent_ = 0;
-  bool late_ = false;
+  bool over_ = false;
+  std::exception_ptr failure_;  // of the one that ended first
 };
 
 void check_origin(const Service& service, const Call& call) {

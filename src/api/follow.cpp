@@ -23,7 +23,7 @@ std::size_t unfinished(const std::string& text) {
 }
 
 // The next piece; empty if there is nothing new but, perhaps, the beginning of a character.
-// `all`: that too.
+// `all`: that too, once nothing else is there.
 Piece next_piece(const sandbox::Process& process, sandbox::Stream stream, std::uint64_t offset,
                  bool all) {
   Piece piece;
@@ -35,7 +35,8 @@ Piece next_piece(const sandbox::Process& process, sandbox::Stream stream, std::u
     piece.dropped = piece.offset - offset;
     piece.bytes = process.read_output(stream, piece.offset, kPiece);
   }
-  if (!all) piece.bytes.resize(piece.bytes.size() - unfinished(piece.bytes));
+  const std::size_t half = unfinished(piece.bytes);
+  if (!all || half < piece.bytes.size()) piece.bytes.resize(piece.bytes.size() - half);
   return piece;
 }
 

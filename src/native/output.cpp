@@ -306,6 +306,12 @@ Captured Output::captured(Stream which) const {
   return captured;
 }
 
+void Output::make_file(const std::string& path) {
+  const int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
+  // A full disk costs the memory of it after a restart, not the answer.
+  const os::Fd made{::open((path + ".out").c_str(), flags, 0600)};
+}
+
 void Output::remove_files(const std::string& path) {
   for (const char* ending : {".out", ".err", ".order"}) ::unlink((path + ending).c_str());
 }

@@ -104,6 +104,7 @@ class Output {
   std::string read(Stream which, std::uint64_t offset, std::size_t limit) const;
   std::uint64_t next_readable(Stream which, std::uint64_t offset) const;
   Captured captured(Stream which) const;
+  static void make_file(const std::string& path);
   static void remove_files(const std::string& path);
 
  private:

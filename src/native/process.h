@@ -73,6 +73,8 @@ class NativeProcess : public sandbox::Process, public std::enable_shared_from_th
   // Follows them no further.
   void stop_following();
   std::uint64_t stored() const { return output_.stored(); }
+  // The next server finds processes by their files, also those that printed nothing.
+  void make_file() const { Output::make_file(path_); }
   void remove_files() const { Output::remove_files(path_); }
 
  private:

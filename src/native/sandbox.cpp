@@ -128,6 +128,7 @@ void NativeSandbox::told_exited(Reader& in) {
   const auto found = processes_.find(exited.id);
   if (found == processes_.end()) return;
   const std::shared_ptr<NativeProcess> process = found->second;
+  if (process->stored() == 0) process->make_file();
   log_exit(exited, process->info());  // before the guest is told to forget it
   process->exited(exited);
   forget_old();
