@@ -18,6 +18,9 @@ namespace json = boost::json;
 namespace {
 
 constexpr int kPolicyViolation = 1008;
+// A client that types faster than the process reads is slowed down. One that does not read at all
+// must not keep us from a signal, or from noticing that the client is gone: the bytes stay queued.
+constexpr std::chrono::milliseconds kPatience = 500ms;
 
 // Its output was dropped before it took it.
 class TooSlow : public std::exception {};
@@ -78,13 +81,18 @@ class Attachment {
       if (!piece.bytes.empty()) co_await socket_.send_binary(piece.bytes);
       sent_ = piece.offset + piece.bytes.size();
     };
-    co_await follow(process_, stream, offset, take);
+    co_await follow(process_, stream, offset, take, Cut::anywhere);
     co_await process_->wait();
     json::object end = render_process(*process_);
     end["type"] = "exit";
     end["offset"] = sent_;
     co_await tell(std::move(end));
     co_await socket_.close(1000, "the process has ended");
+  }
+
+  awaitable<bool> type_in(std::string bytes) {
+    co_await process_->write_input(std::move(bytes));
+    co_return true;
   }
 
   awaitable<void> listen() {
@@ -94,7 +102,8 @@ class Attachment {
         if (message->text) {
           obey(message->data);
         } else {
-          co_await process_->write_input(std::move(message->data));
+          auto typing = type_in(std::move(message->data));
+          co_await within(kPatience, std::move(typing));
         }
       } catch (const Error& error) {
         problem = error.what();

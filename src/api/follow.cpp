@@ -22,10 +22,8 @@ std::size_t unfinished(const std::string& text) {
   return 0;
 }
 
-// The next piece; empty if there is nothing new but, perhaps, the beginning of a character.
-// `all`: that too, once nothing else is there.
-Piece next_piece(const sandbox::Process& process, sandbox::Stream stream, std::uint64_t offset,
-                 bool all) {
+// The next piece of what is there.
+Piece next_bytes(const sandbox::Process& process, sandbox::Stream stream, std::uint64_t offset) {
   Piece piece;
   piece.stream = stream;
   piece.offset = offset;
@@ -35,6 +33,14 @@ Piece next_piece(const sandbox::Process& process, sandbox::Stream stream, std::u
     piece.dropped = piece.offset - offset;
     piece.bytes = process.read_output(stream, piece.offset, kPiece);
   }
+  return piece;
+}
+
+// The same in whole characters; empty if there is nothing new but, perhaps, the beginning of one.
+// `all`: that too, once nothing else is there.
+Piece next_text(const sandbox::Process& process, sandbox::Stream stream, std::uint64_t offset,
+                bool all) {
+  Piece piece = next_bytes(process, stream, offset);
   const std::size_t half = unfinished(piece.bytes);
   if (!all || half < piece.bytes.size()) piece.bytes.resize(piece.bytes.size() - half);
   return piece;
@@ -56,12 +62,13 @@ awaitable<bool> output_or_exit(std::shared_ptr<sandbox::Process> process, std::u
 }  // namespace
 
 awaitable<void> follow(std::shared_ptr<sandbox::Process> process, sandbox::Stream stream,
-                       std::uint64_t offset, Take take) {
+                       std::uint64_t offset, Take take, Cut cut) {
   bool all = false;
   for (;;) {
     // Before the output: nothing comes after the end.
     const bool ended = process->output_ended(stream);
-    const Piece piece = next_piece(*process, stream, offset, all || ended);
+    const Piece piece = cut == Cut::anywhere ? next_bytes(*process, stream, offset)
+                                             : next_text(*process, stream, offset, all || ended);
     all = false;
     if (!piece.bytes.empty() || piece.dropped > 0) {
       offset = piece.offset + piece.bytes.size();
@@ -93,7 +100,7 @@ awaitable<void> follow_until_exit(std::shared_ptr<sandbox::Process> process, Tak
       std::uint64_t& end = ends[static_cast<int>(stream)];
       if (over && end == kOpen) end = process->output_size(stream);
       if (offset >= end) continue;
-      const Piece piece = next_piece(*process, stream, offset, over);
+      const Piece piece = next_text(*process, stream, offset, over);
       if (piece.bytes.empty() && piece.dropped == 0) continue;
       offset = piece.offset + piece.bytes.size();
       any = true;

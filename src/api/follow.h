@@ -21,10 +21,14 @@ struct Piece {
 
 using Take = std::function<awaitable<void>(const Piece& piece)>;
 
-// Hands over everything from `offset` on, until no more will come. Text is not cut within a
-// character, as far as it is UTF-8 at all. Nothing for a while: an empty piece.
+// Who makes text of the pieces needs whole characters, as far as it is UTF-8 at all: half a one
+// waits a moment for the rest. Bytes that may be anything should not.
+enum class Cut { between_characters, anywhere };
+
+// Hands over everything from `offset` on, until no more will come. Nothing for a while: an empty
+// piece.
 awaitable<void> follow(std::shared_ptr<sandbox::Process> process, sandbox::Stream stream,
-                       std::uint64_t offset, Take take);
+                       std::uint64_t offset, Take take, Cut cut = Cut::between_characters);
 
 // Both streams, each from its beginning; until the process has ended and what it printed by then
 // was handed over. What it left in the background is not waited for.

@@ -51,6 +51,34 @@ TEST(Follow, BeginsAtTheOffset) {
   EXPECT_EQ(world.offsets, std::vector<std::uint64_t>{7});
 }
 
+TEST(Follow, DoesNotCutACharacterOfAProcessThatHasEnded) {
+  World world;
+  std::string text = "x";
+  while (text.size() < 200'000) text += "\xe2\x82\xac";
+  std::vector<std::string> pieces;
+  Take take = [&pieces](const Piece& piece) -> awaitable<void> {
+    pieces.push_back(piece.bytes);
+    co_return;
+  };
+  world.process->print(text);
+  world.process->end({});
+  world.loop.run(follow(world.process, Stream::out, 0, take));
+  ASSERT_GT(pieces.size(), 2u);
+  for (const std::string& piece : pieces) EXPECT_EQ(piece.back(), '\xac');
+}
+
+TEST(Follow, HandsOverBytesAtOnceToWhoWantsThem) {
+  World world;
+  const auto following =
+      world.loop.start(follow(world.process, Stream::out, 0, world.take(), Cut::anywhere));
+  world.process->print("a\xe2\x82");
+  world.loop.settle();
+  EXPECT_EQ(world.out, "a\xe2\x82");
+  world.process->end({});
+  world.loop.settle();
+  EXPECT_TRUE(following->over);
+}
+
 TEST(Follow, DoesNotCutACharacter) {
   World world;
   const auto following = world.loop.start(follow(world.process, Stream::out, 0, world.take()));
