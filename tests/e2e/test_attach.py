@@ -3,11 +3,12 @@
 import concurrent.futures
 import hashlib
 import json
+import random
 import threading
 
 import pytest
 
-from live import Attached, attach_new, people, start
+from live import Attached, attach_new, connections, people, start
 from server import wait_until
 from websocket import Refused
 
@@ -86,6 +87,29 @@ def test_a_signal_frame_may_mean_the_tree(server, session):
         socket.tell(type="signal", signal="KILL", tree=True)
         assert socket.drain()[0] == 1000
     wait_until(lambda: not people(server, session), "nothing is left")
+
+
+def test_a_process_that_does_not_read_can_still_be_ended(server, session):
+    process = start(server, session, "sleep 1000", stdin_open=True)
+    with process.attach() as socket:
+        socket.send_binary(bytes(500_000))  # more than its pipe holds
+        socket.tell(type="signal", signal="TERM")
+        assert socket.drain()[0] == 1000
+        assert socket.told[-1]["signal"] == 15
+
+
+def test_what_is_not_read_at_once_is_not_lost(server, session):
+    process = start(server, session, "until [ -e go ]; do sleep 0.02; done; md5sum",
+                    stdin_open=True)
+    data = random.Random(1).randbytes(900_000)
+    with process.attach() as socket:
+        for at in range(0, len(data), 300_000):
+            socket.send_binary(data[at:at + 300_000])
+        socket.tell(type="stdin_close")
+        wait_until(lambda: not process.show()["stdin_open"], "all was taken")
+        server.stdout(session, "touch go")
+        assert socket.drain()[0] == 1000
+        assert socket.data.split()[0].decode() == hashlib.md5(data).hexdigest()
 
 
 @pytest.mark.parametrize("text", [
@@ -203,22 +227,19 @@ def test_a_watcher_who_reads_nothing_is_dropped_and_slows_nobody(start_server):
     process.delete()
 
 
-@pytest.mark.parametrize("way", ["disconnect", "reset", "half a frame"])
-def test_who_vanishes_leaves_no_descriptor_behind(server, session, way):
+@pytest.mark.parametrize("way", ["disconnect", "reset", "half a frame", "unread"])
+def test_who_vanishes_leaves_no_connection_behind(server, session, way):
     """Even if the process says nothing, so that no write can fail."""
-    def descriptors():
-        text = server.get("/metrics").body.decode()
-        return int(text.split("\nprocess_open_fds ")[1].split()[0])
-
     process = start(server, session, "sleep 1000", stdin_open=True)
-    before = descriptors()
     for _ in range(10):
         socket = process.attach()
         socket.expect_told("attached")
         if way == "half a frame":
             socket.send_raw(b"\x82\xfe\x10")
+        elif way == "unread":
+            socket.send_binary(bytes(100_000))
         socket.reset() if way == "reset" else socket.disconnect()
-    wait_until(lambda: descriptors() <= before, "no descriptor is left", 5)
+    wait_until(lambda: connections(server) == 0, "no connection is left", 5)
     assert process.show()["state"] == "running"
 
 

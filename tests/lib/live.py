@@ -5,7 +5,7 @@ import contextlib
 import json
 import urllib.parse
 
-from server import alive, wait_until
+from server import alive, read_text, wait_until
 from websocket import WebSocket
 
 Event = collections.namedtuple("Event", "name id data")
@@ -15,6 +15,17 @@ def people(server, session):
     """Processes of a sandbox as the host sees them, PID 1 left out."""
     guest = server.guest_pid(session)
     return [pid for pid in server.sandbox_pids(session) if pid != guest and alive(pid)]
+
+
+def connections(server):
+    """How many the server holds, as the kernel sees it; ours may be closed already."""
+    count = 0
+    for line in (read_text("/proc/net/tcp") + read_text("/proc/net/tcp6")).splitlines():
+        fields = line.split()
+        if fields[1].endswith(f":{server.port:04X}"):
+            listens, dead = fields[3] == "0A", fields[9] == "0"
+            count += not listens and not dead
+    return count
 
 
 def read_events(answer):
