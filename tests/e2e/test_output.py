@@ -103,6 +103,11 @@ def test_inline_and_stored_limits_are_settings(start_server):
     assert answer["stdout"].endswith("END")
     stored = server.output(session, answer["process_id"])
     assert stored == (b"0123456789abcde\n" * 65536)
+    # Behind what is kept on disk the newest bytes are still there, and the answer says where.
+    path = f"/api/sessions/{session}/processes/{answer['process_id']}/output?stream=stdout"
+    reply = server.get(f"{path}&offset={len(stored)}")
+    assert reply.body.endswith(b"END") and len(reply.body) < 64 << 10
+    assert int(reply.headers["X-Output-Offset"]) == 5_000_003 - len(reply.body)
 
 
 def test_R13_a_flood_until_the_timeout_is_bounded(start_server):

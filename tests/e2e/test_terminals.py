@@ -238,7 +238,7 @@ def test_a_background_job_does_not_keep_a_terminal_after_its_leader(box):
     live = box.live("trap '' HUP; sleep 600 & echo done", terminal=(24, 80))
     assert live.wait() == (0, 0, 0)
     live.expect("done\r\n")
-    assert box.run("pgrep -c sleep")[1] == "1\n"
+    wait_until(lambda: box.run("pgrep -c sleep")[1] == "1\n", "the job has become what it is")
 
 
 def test_a_timeout_ends_all_on_a_terminal(box):

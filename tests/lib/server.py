@@ -352,14 +352,14 @@ class Server:
         return reply.json
 
     def output(self, session, number, stream="stdout", offset=0, limit=None):
-        """The bytes from an offset on, page by page to their end."""
+        """The bytes from an offset on, page by page to their end, or to where some were dropped."""
         parts = []
         while True:
             path = f"/api/sessions/{session}/processes/{number}/output"
             query = f"?stream={stream}&offset={offset}" + (f"&limit={limit}" if limit else "")
             reply = self.get(path + query)
             assert reply.status == 200, reply
-            if not reply.body:
+            if not reply.body or int(reply.headers["X-Output-Offset"]) != offset:
                 return b"".join(parts)
             parts.append(reply.body)
             offset += len(reply.body)
