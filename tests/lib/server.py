@@ -352,7 +352,7 @@ class Server:
         return reply.json
 
     def output(self, session, number, stream="stdout", offset=0, limit=None):
-        """The bytes from an offset on, page by page to their end."""
+        """The bytes that are kept from an offset on, page by page to their end."""
         parts = []
         while True:
             path = f"/api/sessions/{session}/processes/{number}/output"
@@ -362,7 +362,8 @@ class Server:
             if not reply.body:
                 return b"".join(parts)
             parts.append(reply.body)
-            offset += len(reply.body)
+            # What is not kept any more is left out.
+            offset = int(reply.headers["X-Output-Offset"]) + len(reply.body)
 
     def wait_exited(self, session, number, seconds=None):
         def exited():
