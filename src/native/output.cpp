@@ -29,6 +29,20 @@ StreamFile::StreamFile(std::string path, const OutputLimits& limits)
   if (::stat(path_.c_str(), &info) == 0) {
     stored_ = total_ = static_cast<std::uint64_t>(info.st_size);
   }
+  std::uint64_t told = 0;
+  const os::Fd file{::open(total_path().c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file && ::pread(file.get(), &told, sizeof told, 0) == sizeof told) {
+    total_ = std::max(total_, told);
+  }
+  // What comes now does not belong right behind what is kept, whatever the limit is today.
+  if (total_ > stored_) limits_.stored.count = stored_;
+}
+
+// Offsets must mean the same to the next server: what is not kept is counted all the same.
+void StreamFile::save_total() const {
+  const os::Fd file{::open(total_path().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
+  // A full disk costs the exact count after a restart, nothing else.
+  if (file) (void)!::pwrite(file.get(), &total_, sizeof total_, 0);
 }
 
 void StreamFile::open_pipe(os::Fd pipe) {
@@ -110,6 +124,7 @@ std::uint64_t StreamFile::drain() {
     }
   }
   total_ += moved;
+  if (moved > 0 && total_ > stored_) save_total();
   return moved;
 }
 
@@ -313,7 +328,9 @@ void Output::make_file(const std::string& path) {
 }
 
 void Output::remove_files(const std::string& path) {
-  for (const char* ending : {".out", ".err", ".order"}) ::unlink((path + ending).c_str());
+  for (const char* ending : {".out", ".err", ".order", ".out.total", ".err.total"}) {
+    ::unlink((path + ending).c_str());
+  }
 }
 
 }  // namespace tb::native

@@ -57,6 +57,8 @@ class StreamFile {
   bool open_file();
   ssize_t move_to_file();
   ssize_t pass_by();
+  std::string total_path() const { return path_ + ".total"; }
+  void save_total() const;
   bool feed();
 
   std::string path_;

@@ -112,6 +112,22 @@ TEST(StreamFile, ShowsHeadAndTailOfWhatIsTooLongForAnAnswer) {
   }
 }
 
+TEST(StreamFile, OffsetsMeanTheSameToTheNextServer) {
+  OneStream stream{limits(100, 10)};
+  stream.say(letters(30));
+  EXPECT_EQ(stream.file.read(25, 100), letters(30).substr(25));
+  StreamFile next{stream.dir / "1.out", limits(100, 10)};
+  EXPECT_EQ(next.total(), 30u);
+  EXPECT_EQ(next.stored(), 10u);
+  EXPECT_EQ(next.next_readable(3), 3u);
+  EXPECT_EQ(next.next_readable(12), 30u);
+  Pipe pipe;
+  next.open_pipe(os::duplicate(pipe.in));
+  pipe.say("more");
+  EXPECT_EQ(next.drain(), 4u);
+  EXPECT_EQ(next.read(30, 100), "more");
+}
+
 TEST(StreamFile, BeyondTheStoredLimitOnlyTheTailIsKept) {
   for (std::size_t count = 9; count <= 60; ++count) {
     for (const std::size_t piece : {1u, 3u, 7u, 60u}) {

@@ -57,7 +57,7 @@ class Box:
         user = str(self.as_user)
         return ["setpriv", "--reuid", user, "--regid", user, "--clear-groups", BINARY, *words]
 
-    def serve(self, seconds=10, files=None):
+    def serve(self, seconds=30, files=None):
         """`files`: how many descriptors the server may have; a keeper that runs keeps its own."""
         def limit():
             if files:
