@@ -23,9 +23,9 @@ def memory(server, session):
 
 
 def processes(server, session):
-    answer = server.execute(session, "for i in $(seq 80); do sleep 99 & done; wait", timeout=40)
+    answer = server.execute(session, "for i in $(seq 80); do sleep 25 & done; wait", timeout=40)
     assert "pids" in answer["limits_hit"], answer
-    wait_until(lambda: len(server.sandbox_pids(session)) == 1, "only PID 1 is left")
+    wait_until(lambda: len(server.sandbox_pids(session)) == 1, "only PID 1 is left", 90)
 
 
 def disk(server, session):
