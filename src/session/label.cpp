@@ -12,10 +12,6 @@ StoredSession to_stored(const Session& session) {
           session.spec.idle, session.created,     session.last_activity};
 }
 
-std::vector<std::string> programs_of(const policy::Policy& policy) {
-  return policy.confines() ? policy.programs() : std::vector<std::string>{};
-}
-
 std::string to_label(const StoredSession& session) {
   const auto seconds = [](WallTime time) {
     return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();

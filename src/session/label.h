@@ -14,7 +14,4 @@ std::string to_label(const StoredSession& session);
 // Empty when the words are not ours. Its last activity is now.
 std::optional<StoredSession> from_label(const std::string& label);
 
-// What its sandbox is confined to; empty: nothing.
-std::vector<std::string> programs_of(const policy::Policy& policy);
-
 }  // namespace tb::session

@@ -39,6 +39,11 @@ struct Session {
   }
 };
 
+// What its sandbox is confined to; empty: nothing.
+inline std::vector<std::string> programs_of(const policy::Policy& policy) {
+  return policy.confines() ? policy.programs() : std::vector<std::string>{};
+}
+
 // A command that the session's policy does not let through.
 class PolicyError : public Error {
  public:
