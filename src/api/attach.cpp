@@ -6,6 +6,7 @@
 
 #include "api/command_fields.h"
 #include "api/errors.h"
+#include "api/fields.h"
 #include "api/follow.h"
 #include "api/processes.h"
 #include "api/render.h"
@@ -128,8 +129,7 @@ class Attachment {
       const auto [rows, columns] = read_size(*message);
       process_->resize(rows, columns);
     } else if (*type == "signal") {
-      const json::value* tree = message->if_contains("tree");
-      process_->signal(read_signal(*message), !tree || !tree->is_bool() || tree->get_bool());
+      process_->signal(read_signal(*message), find_flag(*message, "tree").value_or(true));
     } else if (*type == "stdin_close") {
       process_->close_input();
     } else {

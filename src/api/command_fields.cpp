@@ -70,13 +70,6 @@ std::string read_label(const json::object& body, const char* name) {
   return label;
 }
 
-bool read_flag(const json::object& body, const char* name) {
-  const json::value* value = find(body, name);
-  if (!value) return false;
-  if (!value->is_bool()) refuse(std::string{"\""} + name + "\" must be true or false");
-  return value->get_bool();
-}
-
 }  // namespace
 
 sandbox::Command read_command(const json::object& body) {
@@ -94,7 +87,7 @@ sandbox::Command read_process(const json::object& body) {
   read_words(body, command);
   const bool script = find(body, "command") != nullptr;
   if (script == !command.argv.empty()) refuse("give either \"command\" or \"argv\"");
-  command.keep_stdin_open = read_flag(body, "stdin_open");
+  command.keep_stdin_open = find_flag(body, "stdin_open").value_or(false);
   read_terminal(body, command);
   command.tag = read_label(body, "tag");
   command.key = read_label(body, "idempotency_key");

@@ -50,6 +50,13 @@ std::optional<double> find_number(const json::object& body, const char* name) {
   return value->to_number<double>();
 }
 
+std::optional<bool> find_flag(const json::object& body, const char* name) {
+  const json::value* value = find(body, name);
+  if (!value) return std::nullopt;
+  if (!value->is_bool()) throw http::HttpError{400, quoted(name) + " must be true or false"};
+  return value->get_bool();
+}
+
 std::optional<Milliseconds> find_timeout(const json::object& body) {
   const std::optional<double> seconds = find_number(body, "timeout");
   if (!seconds) return std::nullopt;

@@ -19,6 +19,7 @@ boost::asio::awaitable<boost::json::object> read_object(http::Exchange& exchange
 // Absent and null are the same. Throws HttpError 400 when the type is another.
 std::optional<std::string> find_text(const boost::json::object& body, const char* name);
 std::optional<double> find_number(const boost::json::object& body, const char* name);
+std::optional<bool> find_flag(const boost::json::object& body, const char* name);
 
 // `timeout` in seconds: more than 0, at most a day.
 std::optional<Milliseconds> find_timeout(const boost::json::object& body);

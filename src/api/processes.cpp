@@ -69,11 +69,10 @@ awaitable<http::Response> end(Service& service, Call& call) {
 awaitable<http::Response> send_signal(Service& service, Call& call) {
   const json::object body = co_await read_object(call.exchange);
   const int number = read_signal(body);
-  const json::value* tree = body.if_contains("tree");
-  if (tree && !tree->is_bool()) throw http::HttpError{400, "\"tree\" must be true or false"};
+  const bool tree = find_flag(body, "tree").value_or(true);
   const auto process = process_of(service, call);
   if (process->exit()) throw Error{Code::conflict, "the process has ended"};
-  process->signal(number, !tree || tree->get_bool());
+  process->signal(number, tree);
   co_return answer(200, render_process(*process));
 }
 

@@ -106,13 +106,6 @@ awaitable<http::Response> get_session(Service& service, Call& call) {
   co_return http::json_response(200, json::serialize(answer));
 }
 
-bool wants_stream(const json::object& body) {
-  const json::value* stream = body.if_contains("stream");
-  if (!stream || stream->is_null()) return false;
-  if (!stream->is_bool()) throw http::HttpError{400, "\"stream\" must be true or false"};
-  return stream->get_bool();
-}
-
 std::string timeout_note(const sandbox::Command& command) {
   const std::int64_t ms = command.timeout ? command.timeout->count() : 0;
   std::string seconds = std::to_string(ms / 1000);
@@ -128,6 +121,7 @@ awaitable<http::Response> stream_execution(Service& service, Call& call,
   const std::string text = command.script;
   const session::Use use = co_await service.sessions.use(session);
   const auto process = co_await service.sessions.start(session, std::move(command), who);
+  const session::Running running = service.sessions.events().command_started();
   OutputWriter writer{call.exchange};
   co_await writer.begin(*process);
   auto take = [&writer](const Piece& piece) { return writer.write(piece); };
@@ -152,7 +146,7 @@ awaitable<http::Response> execute(Service& service, Call& call) {
     service.sessions.check(service.sessions.default_policy(), command, nobody);
   }
   const auto session = session_of(service, *id);
-  if (wants_stream(body)) {
+  if (find_flag(body, "stream").value_or(false)) {
     co_return co_await stream_execution(service, call, session, std::move(command));
   }
   const session::Who who = session->who(call.request_id);
