@@ -70,7 +70,7 @@ TEST(Follow, DoesNotCutACharacterOfAProcessThatHasEnded) {
 TEST(Follow, HandsOverBytesAtOnceToWhoWantsThem) {
   World world;
   const auto following =
-      world.loop.start(follow(world.process, Stream::out, 0, world.take(), Cut::anywhere));
+      world.loop.start(follow(world.process, Stream::out, 0, world.take(), {Cut::anywhere}));
   world.process->print("a\xe2\x82");
   world.loop.settle();
   EXPECT_EQ(world.out, "a\xe2\x82");

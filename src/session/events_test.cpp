@@ -219,8 +219,8 @@ TEST_F(EventsTest, LimitsThatACommandMetAreEvents) {
 
 TEST_F(EventsTest, RunningCommandsAreCountedWhileTheyRun) {
   {
-    const Running one = events_.command_started();
-    const Running two = events_.command_started();
+    const Running one{metrics_.commands_running};
+    const Running two{metrics_.commands_running};
     EXPECT_EQ(metrics_.commands_running.value(), 2);
   }
   EXPECT_EQ(metrics_.commands_running.value(), 0);

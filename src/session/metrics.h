@@ -129,8 +129,7 @@ struct Metrics {
   Histogram& command_duration =
       registry.histogram("threadbox_command_duration_seconds",
                          "Time from a command's start to its end.", kCommandBounds);
-  Gauge& commands_running =
-      registry.gauge("threadbox_commands_running", "Commands that somebody waits for.");
+  Gauge& commands_running = registry.gauge("threadbox_commands_running", "Commands that run.");
   CounterSet<Refused> validation_failures{registry, "threadbox_validation_failures_total",
                                           "Commands that the policy refused, by reason.", "reason",
                                           kRefusedNames};

@@ -96,7 +96,12 @@ awaitable<void> Sessions::adopt(sandbox::Found found, const Known& known) {
     co_return;
   }
   session->sandbox = co_await reach(found);
-  if (session->sandbox) pool_.count_used();
+  if (session->sandbox) {
+    pool_.count_used();
+    for (const auto& process : session->sandbox->processes()) {
+      if (!process->exit()) count_end(*process, session->who(), process->info().command);
+    }
+  }
   if (session->sandbox && !from_label(found.label)) {
     // Its server died between the two.
     provider_.assign(*session->sandbox, to_label(to_stored(*session)), session->spec.idle);

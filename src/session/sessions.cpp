@@ -299,12 +299,30 @@ awaitable<std::shared_ptr<sandbox::Process>> Sessions::start(std::shared_ptr<Ses
   const std::shared_ptr<sandbox::Sandbox> sandbox = session->sandbox;
   if (!sandbox) throw Error{Code::unavailable, "the sandbox ended again at once"};
   const std::string text = text_of(command);
+  std::shared_ptr<sandbox::Process> process;
   try {
-    co_return co_await sandbox->start(std::move(command));
+    process = co_await sandbox->start(std::move(command));
   } catch (const Error& error) {
     events_.command_not_started(who, text, error.what());
     throw;
   }
+  count_end(*process, who, text);
+  co_return process;
+}
+
+// Whoever waits for it or not, every command that ends is counted once. The session is not held:
+// it holds the process.
+void Sessions::count_end(sandbox::Process& process, const Who& who, std::string text) {
+  if (process.exit()) {
+    events_.command_ended(who, text, *process.exit());
+    return;
+  }
+  const auto running = std::make_shared<Running>(events_.metrics().commands_running);
+  process.on_exit([&events = events_, running, text = std::move(text), user = std::string{who.user},
+                   thread = std::string{who.thread}, session = std::string{who.session},
+                   request = std::string{who.request}](const sandbox::Exit& exit) {
+    events.command_ended({user, thread, session, request}, text, exit);
+  });
 }
 
 awaitable<std::shared_ptr<sandbox::Process>> Sessions::start_once(std::shared_ptr<Session> session,
@@ -341,12 +359,9 @@ std::shared_ptr<Sessions::Creation> Sessions::find_starting(const std::string& p
 
 awaitable<std::shared_ptr<sandbox::Process>> Sessions::execute(std::shared_ptr<Session> session,
                                                                sandbox::Command command, Who who) {
-  const std::string text = text_of(command);
   const auto process = co_await start(session, std::move(command), who);
-  const Running running = events_.command_started();
   co_await process->wait();
   if (find(session->id) == session) touch(*session);
-  events_.command_ended(who, text, *process->exit());
   co_return process;
 }
 
