@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows on output that is followed: how much of it in a second, and how late a line is.
 #include <fcntl.h>
+#include <spawn.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <charconv>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 
@@ -14,6 +13,8 @@
 #include "cli/bench_http.h"
 #include "cli/bench_rows.h"
 #include "cli/bench_stream_client.h"
+
+extern char** environ;
 
 namespace tb::cli {
 namespace {
@@ -121,18 +122,29 @@ awaitable<void> speed_rows(Bench& bench, const BenchServer& server) {
   co_return;
 }
 
-// The same program on the host, read from a pipe.
+// The same program on the host, read from a pipe. Empty: there is no python3.
 Samples bare_lateness(const std::string& path) {
+  int ends[2];
+  check(::pipe2(ends, O_CLOEXEC), "pipe");
+  const os::Fd reading{ends[0]};
+  os::Fd writing{ends[1]};
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, writing.get(), 1);
+  const char* argv[] = {"python3", path.c_str(), nullptr};
+  pid_t pid = 0;
+  const int result =
+      ::posix_spawnp(&pid, argv[0], &actions, nullptr, const_cast<char* const*>(argv), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (result != 0) return {};
+  writing.reset();
   Lateness lateness;
-  const std::string command = "python3 " + path;
-  std::FILE* pipe = ::popen(command.c_str(), "re");
-  if (!pipe) throw SystemError{errno, "start python3"};
   char buffer[4096];
   ssize_t n;
-  while ((n = ::read(::fileno(pipe), buffer, sizeof buffer)) > 0) {
+  while ((n = ::read(reading.get(), buffer, sizeof buffer)) > 0) {
     lateness.take({buffer, static_cast<std::size_t>(n)});
   }
-  ::pclose(pipe);
+  ::waitpid(pid, nullptr, 0);
   return std::move(lateness.samples);
 }
 

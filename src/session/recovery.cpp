@@ -99,7 +99,8 @@ awaitable<void> Sessions::adopt(sandbox::Found found, const Known& known) {
   if (session->sandbox) {
     pool_.count_used();
     for (const auto& process : session->sandbox->processes()) {
-      if (!process->exit()) count_end(*process, session->who(), process->info().command);
+      if (process->exit()) continue;  // counted by who saw it end
+      events_.command_started(*process, session->who(), process->info().command);
     }
   }
   if (session->sandbox && !from_label(found.label)) {

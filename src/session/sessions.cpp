@@ -306,23 +306,8 @@ awaitable<std::shared_ptr<sandbox::Process>> Sessions::start(std::shared_ptr<Ses
     events_.command_not_started(who, text, error.what());
     throw;
   }
-  count_end(*process, who, text);
+  events_.command_started(*process, who, text);
   co_return process;
-}
-
-// Whoever waits for it or not, every command that ends is counted once. The session is not held:
-// it holds the process.
-void Sessions::count_end(sandbox::Process& process, const Who& who, std::string text) {
-  if (process.exit()) {
-    events_.command_ended(who, text, *process.exit());
-    return;
-  }
-  const auto running = std::make_shared<Running>(events_.metrics().commands_running);
-  process.on_exit([&events = events_, running, text = std::move(text), user = std::string{who.user},
-                   thread = std::string{who.thread}, session = std::string{who.session},
-                   request = std::string{who.request}](const sandbox::Exit& exit) {
-    events.command_ended({user, thread, session, request}, text, exit);
-  });
 }
 
 awaitable<std::shared_ptr<sandbox::Process>> Sessions::start_once(std::shared_ptr<Session> session,

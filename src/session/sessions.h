@@ -109,7 +109,6 @@ class Sessions {
   void on_gone(const std::string& id, bool files_kept);
   awaitable<void> drop_row(std::string id);
   awaitable<void> keep_used_alive();
-  void count_end(sandbox::Process& process, const Who& who, std::string text);
   const policy::Policy& policy_named(const std::string& name) const;
   void record(const char* kind, const Session& session);
   void connect_gauges();
