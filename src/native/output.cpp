@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kMove = 1 << 20;   // bytes a splice moves at most: the largest pipe
 constexpr std::size_t kFeed = 16 << 10;  // from a terminal, which holds 4 KiB as a rule
 constexpr std::size_t kBusy = 64 << 10;  // in one go: who prints so much wants a wider pipe
-constexpr int kWidePipe = 256 << 10;     // 256 of them are all that one user may have
+constexpr int kWidePipe = 512 << 10;     // 128 of them are all that one user may have
 constexpr std::size_t kWorthFinding = 32 << 10;
 constexpr int kRounds = 64;                   // of kMove, before what never ends is left alone
 constexpr std::size_t kMaxSegments = 100000;  // then the order is told more coarsely

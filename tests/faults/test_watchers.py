@@ -16,7 +16,8 @@ from websocket import BINARY, PING, TEXT, frame
 
 SESSIONS, EACH, LINES = 50, 10, 40
 # `read` waits without a process of its own.
-COUNT = "until [ -e go ]; do read -t 0.1; done; for i in {1..%d}; do echo $i; read -t 0.2; done; true"
+COUNT = ("until [ -e go ]; do read -t 0.1; done; "
+         "for i in {1..%d}; do echo $i; read -t 0.2; done; true")
 
 
 class Watcher:
@@ -77,10 +78,11 @@ def test_of_five_hundred_live_processes_none_starves(start_server):
             lambda session: start(server, session, COUNT % LINES, stdin_open=True), places))
         watchers = [Watcher(process) for process in processes]
 
+        places = [f"/proc/{server.guest_pid(session)}/root/workspace/go" for session in sessions]
+
         def begin():
-            for session in sessions:
-                os.close(os.open(f"/proc/{server.guest_pid(session)}/root/workspace/go",
-                                 os.O_CREAT | os.O_WRONLY))
+            for place in places:
+                open(place, "w").close()
 
         marks = asyncio.run(measure(watchers, begin))
     assert [watcher.exit for watcher in watchers] == [0] * SESSIONS * EACH
