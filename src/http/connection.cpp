@@ -3,6 +3,7 @@
 #include "http/connection.h"
 
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -322,8 +323,13 @@ void Connection::watch_peer() {
     peer_watched_ = false;
     if (!on_peer_closed_ || !socket_.is_open()) return;
     if (error == asio::error::operation_aborted) return watch_peer();  // for another wait's sake
-    // No news: further requests wait to be read. From now on the tick looks.
-    if (error || !tell_of_peer()) return;
+    if (error) return;
+    // What came may be this request itself. If further ones wait to be read, the tick looks.
+    int unread = 0;
+    if (!tell_of_peer() &&
+        (::ioctl(socket_.native_handle(), FIONREAD, &unread) != 0 || unread > 0)) {
+      return;
+    }
     if (on_peer_closed_ && peer_told_ != Peer::broken) watch_peer();
   });
 }

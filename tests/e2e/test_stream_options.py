@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Streams of output: bytes that are no text, clients that leave, programs that are silent."""
 import base64
+import contextlib
 import json
 import socket
 import threading
@@ -72,6 +73,17 @@ def test_who_leaves_a_silent_stream_is_noticed_at_once(server, session):
     # Signs of life come each 15 seconds: that would be too late.
     wait_until(lambda: connections(server) == 0, "no connection is left", 5)
     assert process.show()["state"] == "running"
+
+
+def test_it_is_noticed_on_a_connection_that_had_another_stream_before(server, session):
+    ended, silent = start(server, session, "echo x"), start(server, session, "sleep 1000")
+    headers = {"Accept": "text/event-stream"}
+    with contextlib.closing(server.connect()) as connection:
+        connection.request("GET", f"{ended.path}/output", headers=headers)
+        assert b"event: exit" in connection.getresponse().read()
+        connection.request("GET", f"{silent.path}/output", headers=headers)
+        assert connection.getresponse().status == 200
+    wait_until(lambda: connections(server) == 0, "no connection is left", 5)
 
 
 def half_closed(server, request):
