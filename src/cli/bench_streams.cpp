@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kLine = 80;
 constexpr std::size_t kSize = 60000000;  // less than what is kept of a stream by default
-constexpr int kTurns = 7;
+constexpr int kTurns = 9;
 constexpr const char* kCat = "{\"command\":\"cat data\"}";
 // A line with the time at which it is written, each few milliseconds.
 constexpr const char* kTicker =
