@@ -25,6 +25,7 @@ class Watcher:
 
     def __init__(self, process):
         self.process, self.lines, self.exit = process, 0, None
+        self.connected = asyncio.Event()
 
     async def watch(self):
         reader, writer = await asyncio.open_connection("127.0.0.1", self.process.server.port,
@@ -35,6 +36,7 @@ class Watcher:
             while self.exit is None:
                 line = await reader.readline()
                 assert line, "the stream ended too early"
+                self.connected.set()
                 if line.startswith(b"data: "):
                     self.take(json.loads(line[6:]))
 
@@ -48,19 +50,23 @@ class Watcher:
 
 
 async def measure(watchers, begin):
-    """Follows all; returns, for each time that the median was four lines further, that median and
-    the line that the slowest had come to."""
+    """Follows all. Returns, for each time that the median was four lines further, how many lines
+    that and the slowest had come since all had their first one."""
     marks = []
 
     async def look():
+        while not all(watcher.lines for watcher in watchers):
+            await asyncio.sleep(0.02)
+        base = [watcher.lines for watcher in watchers]
         while True:
-            median = statistics.median(watcher.lines for watcher in watchers)
-            if median >= (marks[-1][0] if marks else 0) + 4:
-                marks.append((median, min(watcher.lines for watcher in watchers)))
+            come = [watcher.lines - first for watcher, first in zip(watchers, base)]
+            if statistics.median(come) >= (marks[-1][0] if marks else 0) + 4:
+                marks.append((statistics.median(come), min(come)))
             await asyncio.sleep(0.02)
 
     tasks = [asyncio.create_task(watcher.watch()) for watcher in watchers]
     looking = asyncio.create_task(look())
+    await asyncio.gather(*(watcher.connected.wait() for watcher in watchers))
     await asyncio.get_running_loop().run_in_executor(None, begin)
     await asyncio.gather(*tasks)
     looking.cancel()
@@ -84,7 +90,7 @@ def test_of_five_hundred_live_processes_none_starves(start_server):
             for place in places:
                 open(place, "w").close()
 
-        marks = asyncio.run(measure(watchers, begin))
+        marks = asyncio.run(asyncio.wait_for(measure(watchers, begin), 120))
     assert [watcher.exit for watcher in watchers] == [0] * SESSIONS * EACH
     assert {watcher.lines for watcher in watchers} == {LINES}
     assert len(marks) >= 5, marks
