@@ -73,6 +73,7 @@ Sessions::Sessions(asio::any_io_executor executor, Parts parts, Settings setting
       store_(parts.store),
       events_(parts.events),
       policies_(parts.policies),
+      notifier_(parts.notifier),
       default_policy_(policy_named(settings.default_policy)),
       pool_(executor, parts.provider, with_programs(std::move(settings.pool), default_policy_),
             &parts.events.metrics()),
@@ -299,12 +300,16 @@ awaitable<std::shared_ptr<sandbox::Process>> Sessions::start(std::shared_ptr<Ses
   const std::shared_ptr<sandbox::Sandbox> sandbox = session->sandbox;
   if (!sandbox) throw Error{Code::unavailable, "the sandbox ended again at once"};
   const std::string text = text_of(command);
+  std::shared_ptr<sandbox::Process> process;
   try {
-    co_return co_await sandbox->start(std::move(command));
+    process = co_await sandbox->start(std::move(command));
   } catch (const Error& error) {
     events_.command_not_started(who, text, error.what());
     throw;
   }
+  const bool told = notifier_ && !process->info().notify_url.empty();
+  if (told) co_await notifier_->expect(session, sandbox, process);
+  co_return process;
 }
 
 awaitable<std::shared_ptr<sandbox::Process>> Sessions::start_once(std::shared_ptr<Session> session,
