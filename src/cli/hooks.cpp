@@ -57,10 +57,9 @@ Hooks::Hooks(asio::any_io_executor executor, const Config& config, hooks::Outbox
           metrics, delivery_settings(config)),
       callbacks_(executor, deliveries_, api::render_process) {}
 
-awaitable<void> Hooks::open() {
-  co_await callbacks_.settle();
-  co_await deliveries_.open();
-}
+awaitable<void> Hooks::open() { co_await deliveries_.open(); }
+
+awaitable<void> Hooks::settle() { co_await callbacks_.settle(); }
 
 awaitable<void> Hooks::close() {
   co_await callbacks_.close();

@@ -26,8 +26,10 @@ class Hooks {
 
   hooks::Deliveries& deliveries() { return deliveries_; }
   hooks::Callbacks& callbacks() { return callbacks_; }
-  // Once all sandboxes are known.
+  // Takes up what an earlier server left to deliver. Before the sandboxes are found.
   awaitable<void> open();
+  // They are: who ended in none of them is lost.
+  awaitable<void> settle();
   awaitable<void> close();
 
  private:

@@ -84,8 +84,9 @@ class Program {
       service_.isolation.push_back({row.name, state_name(row.state), row.detail});
     }
     if (!welcome.cleaned.empty()) log(LogLevel::warning, "cleaned_up", {{"what", welcome.cleaned}});
-    co_await sessions_.open();
     co_await hooks_.open();
+    co_await sessions_.open();
+    co_await hooks_.settle();
     const std::uint16_t port = http::port_of(listener);
     server_.listen(listener);
     introduce(welcome, port);

@@ -57,7 +57,7 @@ Deliveries::Deliveries(asio::any_io_executor executor, Outbox& outbox, Send send
 
 awaitable<void> Deliveries::open() {
   for (const Delivery& left : co_await outbox_.deliveries(State::pending, SIZE_MAX)) {
-    schedule(left.id, left.url, left.next);
+    if (!running_.contains(left.id)) schedule(left.id, left.url, left.next);
   }
   if (pending_ > 0) {
     log(LogLevel::info, "webhooks_resumed", {{"pending", std::to_string(pending_), true}});
@@ -70,22 +70,26 @@ awaitable<void> Deliveries::close() { co_await tasks_.close(); }
 
 // ---- The queue in memory. ----
 
+// Each once, however often it is asked for.
 void Deliveries::schedule(const std::string& id, const std::string& url, WallTime when) {
-  hosts_[host_of(url)].waiting.emplace(when, id);
+  unschedule(id);
+  const std::string host = host_of(url);
+  hosts_[host].waiting.emplace(when, id);
+  places_[id] = {host, when};
   ++pending_;
   poked_ = true;
   wake_.notify_all();
 }
 
 void Deliveries::unschedule(const std::string& id) {
-  for (auto& [name, host] : hosts_) {
-    const auto same = [&](const Place& place) { return place.second == id; };
-    const auto found = std::find_if(host.waiting.begin(), host.waiting.end(), same);
-    if (found == host.waiting.end()) continue;
-    host.waiting.erase(found);
-    --pending_;
-    return;
-  }
+  const auto place = places_.find(id);
+  if (place == places_.end()) return;
+  const auto& [name, when] = place->second;
+  const auto host = hosts_.find(name);
+  host->second.waiting.erase({when, id});
+  if (host->second.waiting.empty() && host->second.running == 0) hosts_.erase(host);
+  places_.erase(place);
+  --pending_;
 }
 
 bool Deliveries::launch_one(Host& host, const std::string& name, WallTime now) {
@@ -93,6 +97,7 @@ bool Deliveries::launch_one(Host& host, const std::string& name, WallTime now) {
   if (host.waiting.empty() || host.waiting.begin()->first > now) return false;
   const std::string id = host.waiting.begin()->second;
   host.waiting.erase(host.waiting.begin());
+  places_.erase(id);
   ++host.running;
   running_.insert(id);
   last_host_ = name;
@@ -100,17 +105,23 @@ bool Deliveries::launch_one(Host& host, const std::string& name, WallTime now) {
   return true;
 }
 
-// Each host in turn, beginning after the one that had the last turn.
+// Each host in turn, beginning after the one that had the last turn. By name: what is started may
+// end at once, and its host is forgotten.
 void Deliveries::look() {
   const WallTime now = settings_.now();
+  std::vector<std::string> names;
+  names.reserve(hosts_.size());
+  for (auto at = hosts_.upper_bound(last_host_); at != hosts_.end(); ++at) {
+    names.push_back(at->first);
+  }
+  for (auto at = hosts_.begin(); at != hosts_.end() && at->first <= last_host_; ++at) {
+    names.push_back(at->first);
+  }
   for (bool more = true; more;) {
     more = false;
-    const std::string begin = last_host_;
-    for (auto at = hosts_.upper_bound(begin); at != hosts_.end(); ++at) {
-      more = launch_one(at->second, at->first, now) || more;
-    }
-    for (auto at = hosts_.begin(); at != hosts_.end() && at->first <= begin; ++at) {
-      more = launch_one(at->second, at->first, now) || more;
+    for (const std::string& name : names) {
+      const auto host = hosts_.find(name);
+      if (host != hosts_.end()) more = launch_one(host->second, name, now) || more;
     }
   }
 }
@@ -150,7 +161,9 @@ awaitable<void> Deliveries::attempt(std::string id, std::string host) {
   --place.running;
   --pending_;
   if (!stored) {
-    place.waiting.emplace(settings_.now() + kStoreRetry, id);
+    const WallTime when = settings_.now() + kStoreRetry;
+    place.waiting.emplace(when, id);
+    places_[id] = {host, when};
     ++pending_;
   }
   if (place.running == 0 && place.waiting.empty()) hosts_.erase(host);
@@ -270,8 +283,6 @@ awaitable<Delivery> Deliveries::replay(std::string id) {
   delivery->ended = {};
   Delivery saved = *delivery;
   co_await outbox_.save_delivery(std::move(saved));
-  // Two may have asked at once.
-  unschedule(id);
   if (!running_.contains(id)) schedule(id, delivery->url, delivery->next);
   co_return *delivery;
 }

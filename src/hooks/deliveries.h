@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -80,7 +81,8 @@ class Deliveries {
   session::Metrics& metrics_;
   Settings settings_;
   std::map<std::string, Host> hosts_;
-  std::string last_host_;  // whose turn it was
+  std::unordered_map<std::string, std::pair<std::string, WallTime>> places_;  // host and time
+  std::string last_host_;                                                     // whose turn it was
   std::unordered_set<std::string> running_;
   std::size_t pending_ = 0;  // running ones too
   unsigned ended_ = 0;       // since the last tidying

@@ -192,6 +192,19 @@ TEST_F(DeliveriesTest, WhatAnEarlierServerLeftIsTakenUp) {
   EXPECT_EQ(deliveries_.pending(), 1u);
 }
 
+TEST_F(DeliveriesTest, WhatCameBeforeTheStartIsSentOnce) {
+  held_ = true;
+  enqueue(to("1"));
+  look();
+  enqueue(to("2"));
+  loop_.run(deliveries_.open());
+  EXPECT_EQ(deliveries_.pending(), 2u);
+  let_go();
+  loop_.settle();
+  EXPECT_EQ(sent_, (std::vector<std::string>{"1", "2"}));
+  EXPECT_EQ(deliveries_.pending(), 0u);
+}
+
 TEST_F(DeliveriesTest, WhatIsRemovedIsNotSentAgain) {
   answer_ = {.status = 500, .error = "x"};
   enqueue(to("1"));

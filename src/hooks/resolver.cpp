@@ -66,7 +66,7 @@ class Query : public std::enable_shared_from_this<Query> {
   void close() {
     timer_.cancel();
     if (channel_) ::ares_destroy(std::exchange(channel_, nullptr));
-    for (auto& [fd, socket] : sockets_) socket.release();
+    for (auto& [fd, socket] : sockets_) socket.descriptor.release();
     sockets_.clear();
   }
 
@@ -95,35 +95,56 @@ class Query : public std::enable_shared_from_this<Query> {
     query.done_.notify_all();
   }
 
+  struct Socket {
+    Socket(const asio::any_io_executor& executor, int fd) : descriptor(executor, fd) {}
+    asio::posix::stream_descriptor descriptor;
+    bool writes = false;  // over TCP: c-ares has something to say
+    bool waits_to_write = false;
+  };
+
   static void on_socket(void* self, ares_socket_t fd, int readable, int writable) {
     auto& query = *static_cast<Query*>(self);
-    if (readable || writable) {
-      if (query.sockets_.contains(fd)) return;
-      query.sockets_.try_emplace(fd, query.executor_, fd);
-      query.wait_socket(fd, asio::posix::stream_descriptor::wait_read);
-      // Over TCP its connection must be there first.
-      if (writable) query.wait_socket(fd, asio::posix::stream_descriptor::wait_write);
+    if (!readable && !writable) {
+      const auto socket = query.sockets_.find(fd);
+      if (socket == query.sockets_.end()) return;
+      socket->second.descriptor.release();  // before c-ares closes it
+      query.sockets_.erase(socket);
       return;
     }
-    const auto socket = query.sockets_.find(fd);
-    if (socket == query.sockets_.end()) return;
-    socket->second.release();  // before c-ares closes it
-    query.sockets_.erase(socket);
+    const auto [socket, added] = query.sockets_.try_emplace(fd, query.executor_, fd);
+    socket->second.writes = writable != 0;
+    if (added) query.wait_readable(fd);
+    query.wait_writable(fd);
   }
 
-  void wait_socket(int fd, asio::posix::stream_descriptor::wait_type what) {
+  void wait_readable(int fd) {
     const auto socket = sockets_.find(fd);
     if (socket == sockets_.end() || !channel_) return;
-    auto ready = [self = weak_from_this(), fd, what](boost::system::error_code error) {
+    auto ready = [self = weak_from_this(), fd](boost::system::error_code error) {
       const auto query = self.lock();
       if (error || !query || !query->channel_) return;
-      const bool reads = what == asio::posix::stream_descriptor::wait_read;
-      ::ares_process_fd(query->channel_, reads ? fd : ARES_SOCKET_BAD,
-                        reads ? ARES_SOCKET_BAD : fd);
-      if (reads) query->wait_socket(fd, what);
+      ::ares_process_fd(query->channel_, fd, ARES_SOCKET_BAD);
+      query->wait_readable(fd);
       query->wait_time();
     };
-    socket->second.async_wait(what, std::move(ready));
+    socket->second.descriptor.async_wait(asio::posix::stream_descriptor::wait_read, ready);
+  }
+
+  void wait_writable(int fd) {
+    const auto socket = sockets_.find(fd);
+    if (socket == sockets_.end() || !channel_) return;
+    if (!socket->second.writes || socket->second.waits_to_write) return;
+    socket->second.waits_to_write = true;
+    auto ready = [self = weak_from_this(), fd](boost::system::error_code error) {
+      const auto query = self.lock();
+      if (error || !query || !query->channel_) return;
+      const auto found = query->sockets_.find(fd);
+      if (found != query->sockets_.end()) found->second.waits_to_write = false;
+      ::ares_process_fd(query->channel_, ARES_SOCKET_BAD, fd);
+      query->wait_writable(fd);
+      query->wait_time();
+    };
+    socket->second.descriptor.async_wait(asio::posix::stream_descriptor::wait_write, ready);
   }
 
   void wait_time() {
@@ -145,7 +166,7 @@ class Query : public std::enable_shared_from_this<Query> {
   asio::steady_timer timer_;
   Signal done_{executor_};
   ares_channel channel_ = nullptr;
-  std::map<int, asio::posix::stream_descriptor> sockets_;
+  std::map<int, Socket> sockets_;
   bool over_ = false;
   int status_ = ARES_ETIMEOUT;
   std::vector<Address> found_;

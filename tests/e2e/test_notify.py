@@ -213,6 +213,28 @@ def test_a_redirect_to_another_scheme_is_not_followed(notifier, receiver):
     assert "another scheme" in row["last_error"] and len(receiver.got) == 1
 
 
+# ---- names ----
+
+def test_a_name_is_looked_up_over_tcp_too(start_server, receiver):
+    with NameServer("127.0.0.1", talkative=True) as names:
+        server = start_server(**LOOPBACK, WEBHOOK_DNS_SERVERS=names.name)
+        session = server.create()
+        start(server, session, "true", notify_url=f"http://receiver.test:{receiver.port}/")
+        assert receiver.wait()[0].headers["Host"] == f"receiver.test:{receiver.port}"
+        assert "tcp" in names.asked
+
+
+def test_a_name_that_nobody_knows_is_tried_again(start_server):
+    with NameServer("127.0.0.1") as names:
+        names.reply = lambda query, *_: query[:2] + b"\x81\x83" + query[4:]
+        server = start_server(**LOOPBACK, WEBHOOK_DNS_SERVERS=names.name)
+        session = server.create()
+        start(server, session, "true", notify_url="http://receiver.test/")
+        row = wait_until(lambda: next((row for row in deliveries(server, "pending")
+                                       if row["attempts"]), None), "it failed once", 20)
+        assert "receiver.test can't be looked up: Domain name not found" in row["last_error"]
+
+
 # ---- https ----
 
 @pytest.fixture(scope="module")

@@ -97,27 +97,42 @@ class Receiver:
 
 class NameServer:
     """Answers every question for an A with the next of `addresses`, the last one again and again;
-    for other types with nothing."""
+    for other types with nothing. `talkative`: over UDP it says that the answer is too long for
+    that."""
 
-    def __init__(self, *addresses):
-        self.addresses, self.asked = list(addresses), []
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.bind(("127.0.0.1", 0))
-        self.name = f"127.0.0.1:{self.socket.getsockname()[1]}"
-        self.thread = threading.Thread(target=self.serve, daemon=True)
-        self.thread.start()
+    def __init__(self, *addresses, talkative=False):
+        self.addresses, self.talkative = list(addresses), talkative
+        self.asked = []  # (name, type), "tcp" before those that came that way
+        self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.udp.bind(("127.0.0.1", 0))
+        self.tcp = socket.create_server(self.udp.getsockname())
+        self.name = f"127.0.0.1:{self.udp.getsockname()[1]}"
+        self.threads = [threading.Thread(target=serve) for serve in (self.serve, self.serve_tcp)]
+        for thread in self.threads:
+            thread.start()
 
     def serve(self):
         while True:
-            try:
-                question, peer = self.socket.recvfrom(4096)
-            except OSError:
-                return
+            question, peer = self.udp.recvfrom(4096)
             if not question:
                 return
-            self.socket.sendto(self.reply(question), peer)
+            self.udp.sendto(self.reply(question, self.talkative), peer)
 
-    def reply(self, query):
+    def serve_tcp(self):
+        while True:
+            stream, _ = self.tcp.accept()
+            with stream, stream.makefile("rwb") as lines:
+                while size := lines.read(2):
+                    self.asked.append("tcp")
+                    answer = self.reply(lines.read(struct.unpack(">H", size)[0]))
+                    lines.write(struct.pack(">H", len(answer)) + answer)
+                    lines.flush()
+                    if self.udp.fileno() < 0:
+                        return
+            if self.udp.fileno() < 0:
+                return
+
+    def reply(self, query, cut=False):
         end = query.index(b"\0", 12) + 5
         kind = struct.unpack(">H", query[end - 4:end - 2])[0]
         labels, at = [], 12
@@ -126,16 +141,21 @@ class NameServer:
             at += query[at] + 1
         self.asked.append((".".join(labels), kind))
         answer = b""
-        if kind == 1:
+        if kind == 1 and not cut:
             address = self.addresses.pop(0) if len(self.addresses) > 1 else self.addresses[0]
             answer = b"\xc0\x0c" + struct.pack(">HHIH", 1, 1, 0, 4) + socket.inet_aton(address)
-        head = query[:2] + struct.pack(">HHHHH", 0x8180, 1, 1 if answer else 0, 0, 0)
+        flags = 0x8180 | (0x0200 if cut else 0)
+        head = query[:2] + struct.pack(">HHHHH", flags, 1, 1 if answer else 0, 0, 0)
         return head + query[12:end] + answer
 
     def close(self):
-        self.socket.sendto(b"", self.socket.getsockname())  # wakes it
-        self.thread.join()
-        self.socket.close()
+        where = self.udp.getsockname()
+        self.udp.sendto(b"", where)  # wakes it
+        self.threads[0].join()
+        self.udp.close()
+        socket.create_connection(where).close()
+        self.threads[1].join()
+        self.tcp.close()
 
     def __enter__(self):
         return self
