@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/id.h"
 #include "base/sha256.h"
 #include "os/fd.h"
 
@@ -61,8 +62,17 @@ Secret read_secret(const std::string& path) {
 }
 
 Secret load_or_make_secret(const std::string& path, bool& made) {
-  made = ::access(path.c_str(), F_OK) != 0;
-  if (made) os::replace_file(path, Secret::make().text() + "\n", 0600);
+  made = false;
+  if (::access(path.c_str(), F_OK) != 0) {
+    // Two may make one at once: the first that is there is it, and it is there whole.
+    const std::string mine = path + "." + make_uuid();
+    os::replace_file(mine, Secret::make().text() + "\n", 0600);
+    const int result = ::link(mine.c_str(), path.c_str());
+    const int number = errno;
+    ::unlink(mine.c_str());
+    if (result != 0 && number != EEXIST) throw SystemError{number, "link " + path};
+    made = result == 0;
+  }
   return read_secret(path);
 }
 
