@@ -122,20 +122,3 @@ def test_a_server_ends_in_order_while_a_receiver_hangs_and_tells_it_again(start_
     receiver.wait(2)
     assert len(set(receiver.ids())) == 1
     assert wait_state(server, "done", session)["attempts"] == 1  # the other one was never judged
-
-
-def test_a_full_store_delays_a_callback_and_does_not_lose_it(start_server, receiver):
-    server = start_server(**LOOPBACK)
-    session = server.create("t")
-    process = start(server, session, "cat", stdin_open=True, notify_url=receiver.base)
-    # No page more than there are: SQLite is told by the limit of the size of files.
-    place = os.path.join(server.state_dir, "store")
-    size = max(os.path.getsize(os.path.join(place, name)) for name in os.listdir(place))
-    prlimit(server.process.pid, resource.RLIMIT_FSIZE, size)
-    process.write("x" * 60000)
-    process.post("stdin/close")
-    wait_until(lambda: "webhook_not_recorded" in server.log(), "it could not be written")
-    assert not receiver.got
-    prlimit(server.process.pid, resource.RLIMIT_FSIZE, resource.RLIM_INFINITY)
-    receiver.wait(seconds=30)
-    assert receiver.data()["stdout_bytes"] == 60000
