@@ -196,6 +196,7 @@ awaitable<http::Response> start_and_attach(Service& service, Call& call) {
   const auto session = service.sessions.get(call.captured[0]);
   const session::Who who = session->who(call.request_id);
   sandbox::Command command = read_start(call);
+  check_notify_url(service, command);
   // Before anything starts: an image on a page of another site is a GET without an origin.
   http::accept_websocket(call.exchange.request(), {});
   auto process = co_await service.sessions.start_once(session, std::move(command), who);

@@ -36,6 +36,7 @@ http::Response answer(int status, const json::object& body) {
 awaitable<http::Response> start(Service& service, Call& call) {
   const json::object body = co_await read_object(call.exchange);
   sandbox::Command command = read_process(body);
+  check_notify_url(service, command);
   if (const auto key = call.exchange.request().headers.find("Idempotency-Key")) {
     if (key->size() > 256) throw http::HttpError{400, "Idempotency-Key is longer than 256 bytes"};
     command.key = *key;

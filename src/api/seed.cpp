@@ -156,6 +156,7 @@ awaitable<http::Response> execute(Service& service, Call& call) {
     throw http::HttpError{400, "session_id and command required"};
   }
   sandbox::Command command = read_command(body);
+  check_notify_url(service, command);
   if (!command.timeout) command.timeout = service.command_timeout;
   const std::string late = timeout_note(command);
   const std::optional<StreamOptions> stream = read_stream_options(body);

@@ -24,6 +24,7 @@ class FakeProcess : public Process {
     input = command.input;
     info_.tag = command.tag;
     info_.key = command.key;
+    info_.notify_url = command.notify_url;
     info_.command = command.script;
     for (const std::string& word : command.argv) {
       info_.command += (info_.command.empty() ? "" : " ") + word;
@@ -253,6 +254,8 @@ class FakeSandbox : public Sandbox {
   std::vector<std::shared_ptr<Process>> processes() const override {
     return {started.begin(), started.end()};
   }
+  std::vector<std::uint32_t> told;  // processes whose end was
+  void notified(std::uint32_t process) override { told.push_back(process); }
   FakeFiles stored;
   Files& files() override { return stored; }
   awaitable<Load> load() override {

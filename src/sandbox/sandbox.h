@@ -50,8 +50,9 @@ struct Command {
   // stdin is always open.
   std::optional<Terminal> terminal;
   std::optional<Milliseconds> timeout;
-  std::string tag;  // the caller's name for it
-  std::string key;  // of starts with the same key only the first one happens
+  std::string tag;         // the caller's name for it
+  std::string key;         // of starts with the same key only the first one happens
+  std::string notify_url;  // who is told of its end; empty: nobody
 };
 
 // Every end has one.
@@ -90,7 +91,8 @@ struct FilePart {
 struct ProcessInfo {
   std::string tag;
   std::string key;
-  std::string command;  // the script, or the words of argv; its beginning when it is long
+  std::string notify_url;  // empty too once its end was told
+  std::string command;     // the script, or the words of argv; its beginning when it is long
   std::string cwd;
   bool terminal = false;
   std::chrono::system_clock::time_point started;
@@ -163,6 +165,8 @@ class Sandbox {
   virtual std::shared_ptr<Process> find_process(std::uint32_t id) const = 0;
   // Running ones and those whose output is still kept, oldest first.
   virtual std::vector<std::shared_ptr<Process>> processes() const = 0;
+  // Its end is told to whom notify_url names: the next server need not.
+  virtual void notified(std::uint32_t process) = 0;
   virtual Files& files() = 0;
   // What all of it takes right now.
   virtual awaitable<Load> load() = 0;

@@ -73,6 +73,7 @@ Sessions::Sessions(asio::any_io_executor executor, Parts parts, Settings setting
       store_(parts.store),
       events_(parts.events),
       policies_(parts.policies),
+      notifier_(parts.notifier),
       default_policy_(policy_named(settings.default_policy)),
       pool_(executor, parts.provider, with_programs(std::move(settings.pool), default_policy_),
             &parts.events.metrics()),
@@ -307,6 +308,8 @@ awaitable<std::shared_ptr<sandbox::Process>> Sessions::start(std::shared_ptr<Ses
     throw;
   }
   events_.command_started(*process, who, text);
+  const bool told = notifier_ && !process->info().notify_url.empty();
+  if (told) co_await notifier_->expect(session, sandbox, process);
   co_return process;
 }
 
