@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Callbacks when receivers, servers, keepers and sandboxes die: each end arrives, under one id."""
+import contextlib
 import os
 import signal
 import socket
+import sqlite3
 
 import pytest
 
@@ -82,6 +84,21 @@ def test_a_process_that_goes_on_over_a_restart_is_told_of_once(start_server, rec
     wait_state(server, "done", session)
     server.restart()
     assert len(receiver.got) == 1
+
+
+def test_a_server_that_died_before_it_wrote_is_made_good_by_the_note(start_server, receiver):
+    server = start_server(**LOOPBACK)
+    session = server.create("t")
+    process = start(server, session, "cat", stdin_open=True, notify_url=receiver.base)
+    row = wait_state(server, "waiting", session)
+    server.kill9()
+    path = os.path.join(server.state_dir, "store", "threadbox.db")
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as rows:
+        assert rows.execute("DELETE FROM deliveries").rowcount == 1
+    server.start()
+    process.post("stdin/close")
+    receiver.wait()
+    assert receiver.ids() == [row["id"]]
 
 
 def test_processes_that_end_with_the_keeper_are_told_as_lost(start_server, receiver):
