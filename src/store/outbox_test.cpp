@@ -4,9 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "base/log.h"
 #include "base/test_loop.h"
 #include "os/test_dir.h"
+#include "store/schema.h"
 #include "store/sqlite_store.h"
 
 namespace tb::store {
@@ -137,6 +140,25 @@ TEST_P(OutboxTest, ForgetsWhatIsTooManyTooLargeOrTooOld) {
                                      kNow + 1h + 3min + 30s));
   EXPECT_EQ(ids(State::dead), (Ids{"5", "4"}));
   EXPECT_EQ(ids(State::pending), Ids{"pending"});
+}
+
+TEST(OutboxOnDisk, AStoreOfBeforeGetsOneAndKeepsItsSessions) {
+  const os::TestDir dir;
+  const std::string path = dir / "db";
+  std::ofstream{path};
+  {
+    Connection connection{path};
+    migrate(connection, migrations().first(1));
+    connection.run(
+        "INSERT INTO sessions (id, thread, user, policy, idle_ms, created_ms, last_activity_ms) "
+        "VALUES ('s', 't', 'u', 'open', 1000, 1, 1)");
+  }
+  TestLoop loop;
+  SqliteStore store{loop.executor(), path};
+  EXPECT_EQ(store.recovered(), "");
+  EXPECT_EQ(store.sessions().size(), 1u);
+  EXPECT_FALSE(loop.run(store.put_delivery(make("1", State::pending))));
+  EXPECT_EQ(loop.run(store.deliveries(State::pending, 10)).size(), 1u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, OutboxTest, testing::Bool(), [](const auto& which) {
