@@ -55,6 +55,21 @@ class Io(Protocol):
         ...
 
 
+# Small messages go at once; a server that vanished is noticed, also while nothing is awaited of it.
+OPTIONS = [
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
+]
+
+
+def set_up(connected: socket.socket) -> None:
+    for level, name, value in OPTIONS:
+        connected.setsockopt(level, name, value)
+
+
 class BlockingWire:
     """A socket. One thread may send while another one receives."""
 
@@ -112,7 +127,7 @@ class BlockingIo:
     ) -> Wire:
         connected = socket.create_connection((host, port), timeout=seconds)
         try:
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            set_up(connected)
             if tls is not None:
                 connected = tls.wrap_socket(connected, server_hostname=host)
             return BlockingWire(connected)
@@ -204,6 +219,7 @@ class AsyncIo:
             reader, writer = await asyncio.wait_for(opening, seconds)
         except asyncio.TimeoutError:
             raise TimeoutError(f"no connection in {seconds:g} s") from None
+        set_up(writer.get_extra_info("socket"))
         return AsyncWire(reader, writer)
 
     async def sleep(self, seconds: float) -> None:
