@@ -76,18 +76,19 @@ class BlockingWire:
     def __init__(self, connected: socket.socket) -> None:
         self.patience: float | None = None
         self._socket = connected
+        self._set = connected.gettimeout()
         self._sending = threading.Lock()
         self._pid = os.getpid()
 
     async def send(self, data: bytes) -> None:
         self._check()
         with self._sending:
-            self._socket.settimeout(self.patience)
+            self._be_patient()
             self._socket.sendall(data)
 
     async def receive(self) -> bytes:
         self._check()
-        self._socket.settimeout(self.patience)
+        self._be_patient()
         return self._socket.recv(CHUNK)
 
     async def receive_within(self, seconds: float | None) -> bytes:
@@ -108,6 +109,11 @@ class BlockingWire:
             self._socket.close()
         else:
             os.close(self._socket.detach())
+
+    def _be_patient(self) -> None:
+        if self.patience != self._set:  # it costs a system call
+            self._socket.settimeout(self.patience)
+            self._set = self.patience
 
     def _readable(self, milliseconds: float | None) -> bool:
         poll = select.poll()  # not select(), which knows only 1024 descriptors
