@@ -80,6 +80,7 @@ sandbox::Command read_command(const json::object& body) {
   if (auto input = find_text(body, "stdin")) command.input = std::move(*input);
   read_environment(body, command);
   command.notify_url = find_text(body, "notify_url").value_or("");
+  command.tag = read_label(body, "tag");
   return command;
 }
 
@@ -90,7 +91,6 @@ sandbox::Command read_process(const json::object& body) {
   if (script == !command.argv.empty()) refuse("give either \"command\" or \"argv\"");
   command.keep_stdin_open = find_flag(body, "stdin_open").value_or(false);
   read_terminal(body, command);
-  command.tag = read_label(body, "tag");
   command.key = read_label(body, "idempotency_key");
   return command;
 }
