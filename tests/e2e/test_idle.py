@@ -117,14 +117,14 @@ def test_a_command_that_outlives_its_server_is_not_cut_by_one_that_ends(start_se
     server = start_server()
     session = server.create("t", timeout_minutes=0.02)
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        pool.submit(server.execute_and_forget, session, "sleep 5; echo done")
-        wait_until(lambda: server.processes(session), "it runs")
+        pool.submit(server.execute_and_forget, session, "echo begun; sleep 5; echo done")
+        wait_until(lambda: any(row["stdout_bytes"] for row in server.processes(session)), "it runs")
         server.kill9()
     server.start()
     number = server.processes(session)[0]["process_id"]
     assert server.stdout(session, "echo second") == "second\n"
     assert server.wait_exited(session, number)["exit_code"] == 0
-    assert server.output(session, number) == b"done\n"
+    assert server.output(session, number) == b"begun\ndone\n"
     server.wait_gone(session)
 
 
