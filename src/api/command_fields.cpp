@@ -84,6 +84,15 @@ sandbox::Command read_command(const json::object& body) {
   return command;
 }
 
+sandbox::ShellSpec read_shell(const json::object& body) {
+  sandbox::Command like = read_command(body);
+  sandbox::ShellSpec spec;
+  spec.cwd = std::move(like.cwd);
+  spec.env = std::move(like.env);
+  spec.tag = read_label(body, "tag");
+  return spec;
+}
+
 sandbox::Command read_process(const json::object& body) {
   sandbox::Command command = read_command(body);
   read_words(body, command);

@@ -12,6 +12,9 @@ namespace tb::api {
 // which check_notify_url (service.h) has still to look at. Throws HttpError 400.
 sandbox::Command read_command(const boost::json::object& body);
 
+// `cwd`, `env` and `tag`. Throws HttpError 400.
+sandbox::ShellSpec read_shell(const boost::json::object& body);
+
 // The same for a process that is started and left to itself: `argv` instead of `command`,
 // `stdin_open`, `pty` (true, or rows and cols), `idempotency_key`.
 sandbox::Command read_process(const boost::json::object& body);

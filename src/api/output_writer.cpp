@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/output_writer.h"
 
+#include "api/fields.h"
 #include "api/render.h"
 #include "base/json_text.h"
 #include "base/sha256.h"
@@ -73,8 +74,9 @@ awaitable<void> OutputWriter::write(const Piece& piece) {
   }
 }
 
-awaitable<void> OutputWriter::end(const sandbox::Process& process) {
+awaitable<void> OutputWriter::end(const sandbox::Process& process, json::object more) {
   json::object message = render_process(process);
+  for (const auto& [name, value] : more) message[name] = value;
   co_await tell("exit", std::move(message));
   if (events_) {
     co_await events_->end();
@@ -92,6 +94,32 @@ awaitable<void> OutputWriter::tell(const char* type, json::object message) {
   }
   text += '\n';
   co_await exchange_.write(text);
+}
+
+std::optional<StreamOptions> read_stream_options(const json::object& body) {
+  StreamOptions options;
+  if (const auto name = find_text(body, "encoding")) options.encoding = parse_encoding(*name);
+  options.detach = find_flag(body, "detach").value_or(true);
+  if (!find_flag(body, "stream").value_or(false)) return std::nullopt;
+  return options;
+}
+
+awaitable<void> stream_until_exit(http::Exchange& exchange,
+                                  std::shared_ptr<sandbox::Process> process, StreamOptions options,
+                                  StreamEnd at_end) {
+  OutputWriter writer{exchange, options.encoding};
+  PeerWatch watch{co_await asio::this_coro::executor, exchange};
+  const Following how = watch.following(options.encoding);
+  auto take = [&writer](const Piece& piece) { return writer.write(piece); };
+  try {
+    co_await writer.begin(*process);
+    co_await follow_until_exit(process, take, how);
+  } catch (const http::Disconnected&) {
+    if (!options.detach && !process->exit()) process->kill();
+    throw;
+  }
+  json::object more = at_end ? at_end() : json::object{};
+  co_await writer.end(*process, std::move(more));
 }
 
 }  // namespace tb::api

@@ -48,8 +48,8 @@ class OutputWriter {
   }
   awaitable<void> begin(const sandbox::Process& process);
   awaitable<void> write(const Piece& piece);
-  // With how the process ended.
-  awaitable<void> end(const sandbox::Process& process);
+  // With how the process ended, and what else there is to say.
+  awaitable<void> end(const sandbox::Process& process, boost::json::object more = {});
 
  private:
   awaitable<void> tell(const char* type, boost::json::object message);
@@ -58,5 +58,22 @@ class OutputWriter {
   Encoding encoding_;
   std::optional<http::EventStream> events_;
 };
+
+struct StreamOptions {
+  Encoding encoding = Encoding::text;
+  bool detach = true;  // who leaves does not end the command
+};
+
+// `stream`, `encoding` and `detach` of a body. Absent: the answer is wanted when the command has
+// ended. Throws HttpError 400.
+std::optional<StreamOptions> read_stream_options(const boost::json::object& body);
+
+// What else there is to say once the process has ended; may be empty.
+using StreamEnd = std::function<boost::json::object()>;
+
+// Answers with all that the process prints until its end, as it comes, and with that.
+awaitable<void> stream_until_exit(http::Exchange& exchange,
+                                  std::shared_ptr<sandbox::Process> process, StreamOptions options,
+                                  StreamEnd at_end);
 
 }  // namespace tb::api

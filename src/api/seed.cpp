@@ -126,27 +126,6 @@ class CountedRetry {
   session::Retried result_ = session::Retried::failure;
 };
 
-std::string timeout_note(const sandbox::Command& command) {
-  const std::int64_t ms = command.timeout ? command.timeout->count() : 0;
-  std::string seconds = std::to_string(ms / 1000);
-  if (ms % 1000 != 0) seconds += "." + std::to_string(ms % 1000 + 1000).substr(1);
-  return "timed out after " + seconds + " s\n";
-}
-
-struct StreamOptions {
-  Encoding encoding = Encoding::text;
-  bool detach = true;  // who leaves does not end the command
-};
-
-// Absent: the answer is wanted when the command has ended.
-std::optional<StreamOptions> read_stream_options(const json::object& body) {
-  StreamOptions options;
-  if (const auto name = find_text(body, "encoding")) options.encoding = parse_encoding(*name);
-  options.detach = find_flag(body, "detach").value_or(true);
-  if (!find_flag(body, "stream").value_or(false)) return std::nullopt;
-  return options;
-}
-
 // Lines of JSON, or events for who asks for them: what is printed as it comes, then the end.
 awaitable<http::Response> stream_execution(Service& service, Call& call,
                                            std::shared_ptr<session::Session> session,
@@ -154,18 +133,8 @@ awaitable<http::Response> stream_execution(Service& service, Call& call,
   const session::Who who = session->who(call.request_id);
   const session::Use use = co_await service.sessions.use(session);
   const auto process = co_await service.sessions.start(session, std::move(command), who);
-  OutputWriter writer{call.exchange, options.encoding};
-  PeerWatch watch{co_await asio::this_coro::executor, call.exchange};
-  const Following how = watch.following(options.encoding);
-  auto take = [&writer](const Piece& piece) { return writer.write(piece); };
-  try {
-    co_await writer.begin(*process);
-    co_await follow_until_exit(process, take, how);
-  } catch (const http::Disconnected&) {
-    if (!options.detach && !process->exit()) process->kill();
-    throw;
-  }
-  co_await writer.end(*process);
+  StreamEnd nothing_more;
+  co_await stream_until_exit(call.exchange, process, options, std::move(nothing_more));
   co_return http::Response{};
 }
 
@@ -178,7 +147,7 @@ awaitable<http::Response> execute(Service& service, Call& call) {
   sandbox::Command command = read_command(body);
   check_notify_url(service, command);
   if (!command.timeout) command.timeout = service.command_timeout;
-  const std::string late = timeout_note(command);
+  const Milliseconds timeout = *command.timeout;
   const std::optional<StreamOptions> stream = read_stream_options(body);
   // A command that no session would run is refused before the session is looked for.
   if (!service.sessions.find(*id)) {
@@ -196,25 +165,7 @@ awaitable<http::Response> execute(Service& service, Call& call) {
   const session::Who who = session->who(call.request_id);
   const auto process = co_await service.sessions.execute(session, std::move(command), who);
   retry.succeeded();
-  const sandbox::Exit& exit = *process->exit();
-  sandbox::Captured out = process->captured(sandbox::Stream::out);
-  sandbox::Captured err = process->captured(sandbox::Stream::err);
-  sandbox::Captured all = process->captured(sandbox::Stream::all);
-  if (exit.cause == sandbox::Cause::timeout) {
-    if (!err.text.empty() && err.text.back() != '\n') err.text += '\n';
-    err.text += late;
-    if (!all.text.empty() && all.text.back() != '\n') all.text += '\n';
-    all.text += late;
-  }
-  json::object answer{{"session_id", session->id},
-                      {"process_id", process->id()},
-                      {"stdout", to_utf8(std::move(out.text))},
-                      {"stderr", to_utf8(std::move(err.text))},
-                      {"output", to_utf8(std::move(all.text))},
-                      {"truncated", out.truncated || err.truncated},
-                      {"stdout_bytes", out.total},
-                      {"stderr_bytes", err.total}};
-  render_exit(answer, exit);
+  const json::object answer = render_execution(session->id, *process, timeout);
   co_return http::json_response(200, json::serialize(answer));
 }
 

@@ -11,6 +11,7 @@
 #include "hooks/deliveries.h"
 #include "session/metrics.h"
 #include "session/sessions.h"
+#include "shell/runs.h"
 
 namespace tb::api {
 
@@ -61,6 +62,7 @@ void add_upload_routes(Router& router, Service& service);
 void add_status_routes(Router& router, Service& service);
 void add_health_routes(Router& router, Service& service);
 void add_process_routes(Router& router, Service& service);
+void add_shell_routes(Router& router, Service& service, shell::Runs& runs);
 void add_metrics_routes(Router& router, Service& service);
 void add_webhook_routes(Router& router, Service& service);
 void add_docs_routes(Router& router);

@@ -41,6 +41,7 @@ class Program {
         sessions_(loop.get_executor(), {provider_, store_, events_, policies, &hooks_.callbacks()},
                   {pool_settings(config), config.policy}),
         service_(service_of(config, sessions_, metrics_)),
+        runs_(loop.get_executor()),
         router_(metrics_),
         server_(
             loop.get_executor(), server_limits(),
@@ -56,6 +57,7 @@ class Program {
     api::add_status_routes(router_, service_);
     api::add_health_routes(router_, service_);
     api::add_process_routes(router_, service_);
+    api::add_shell_routes(router_, service_, runs_);
     api::add_metrics_routes(router_, service_);
     metrics_.http_connections.read_by(
         [this] { return static_cast<double>(server_.connections()); });
@@ -158,6 +160,7 @@ class Program {
   Hooks hooks_;
   session::Sessions sessions_;
   api::Service service_;
+  shell::Runs runs_;
   api::Router router_;
   http::Server server_;
   Signal stop_;

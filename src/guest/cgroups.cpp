@@ -90,9 +90,10 @@ int CommandCgroups::kill(int index) {
   return n == 1 ? 0 : -1;
 }
 
-void CommandCgroups::signal_all(int index, int number) {
+std::vector<int> CommandCgroups::processes(int index) const {
+  std::vector<int> found;
   const int fd = ::openat(dir_fd(index), "cgroup.procs", O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return;
+  if (fd < 0) return found;
   std::string text;
   char buffer[4096];
   ssize_t n;
@@ -103,9 +104,23 @@ void CommandCgroups::signal_all(int index, int number) {
   while (at < end) {
     int pid = 0;
     const auto [next, error] = std::from_chars(at, end, pid);
-    if (error == std::errc{} && pid > 1) ::kill(pid, number);
+    if (error == std::errc{} && pid > 1) found.push_back(pid);
     at = next + 1;
   }
+  return found;
+}
+
+int CommandCgroups::move(int index, int pid) const {
+  const int fd = ::openat(dir_fd(index), "cgroup.procs", O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return -1;
+  const std::string text = std::to_string(pid);
+  const ssize_t n = ::write(fd, text.data(), text.size());
+  ::close(fd);
+  return n > 0 ? 0 : -1;
+}
+
+void CommandCgroups::signal_all(int index, int number) {
+  for (const int pid : processes(index)) ::kill(pid, number);
 }
 
 bool CommandCgroups::any_left_behind() {
@@ -169,6 +184,15 @@ std::uint64_t Counters::oom_kills(const Values& before, const Values& now) const
     if (sources_[i].counter.oom) kills += now[i] - before[i];
   }
   return kills;
+}
+
+std::uint64_t CommandCgroups::cpu_us(int index) const {
+  const int fd = ::openat(dir_fd(index), "cpu.stat", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  char text[256];
+  const ssize_t n = ::read(fd, text, sizeof text);
+  ::close(fd);
+  return n <= 0 ? 0 : value_of({text, static_cast<std::size_t>(n)}, "usage_usec");
 }
 
 bool disk_is_full() {

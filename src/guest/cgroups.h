@@ -24,6 +24,11 @@ class CommandCgroups {
   int dir_fd(int index) const { return groups_[static_cast<std::size_t>(index)].dir; }
   // Ends every process in it. 0 or -1.
   int kill(int index);
+  std::vector<int> processes(int index) const;
+  // Moves a process of another one here. 0 or -1.
+  int move(int index, int pid) const;
+  // CPU time of all that was ever in it.
+  std::uint64_t cpu_us(int index) const;
   // Sends a signal to every process in it.
   void signal_all(int index, int number);
   // Whether a process lives in any cgroup that was given back: what commands left behind.

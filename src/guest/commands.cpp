@@ -6,67 +6,31 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 
 #include "guest/input.h"
-#include "guest/minder.h"
-#include "guest/streams.h"
 #include "os/fdpass.h"
 
 namespace tb::guest {
 namespace {
 
-constexpr std::size_t kMaxCommands = 128;        // known at once, finished ones included
 constexpr std::size_t kMaxArgument = 120 << 10;  // the kernel's MAX_ARG_STRLEN is 128 KiB
-
-std::uint64_t now_us() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1000000 +
-         static_cast<std::uint64_t>(now.tv_nsec) / 1000;
-}
+constexpr int kNoProgram = 127;                  // as a shell tells that one can't be executed
 
 std::uint64_t micros(const timeval& time) {
   return static_cast<std::uint64_t>(time.tv_sec) * 1000000 +
          static_cast<std::uint64_t>(time.tv_usec);
 }
 
-void close_fd(int& fd) {
-  if (fd >= 0) ::close(fd);
-  fd = -1;
+// A shell that can't be opened again is one that has ended, not one that never was.
+bool opened_before(const Command& command) {
+  return command.shell && command.shell->state.generation > 1;
 }
 
 }  // namespace
-
-struct Commands::Command {
-  std::uint32_t id = 0;
-  int pid = -1;
-  int cgroup = -1;
-  int status = -1;  // tells when the program runs
-  bool running = false;
-  Minder minder;  // without cgroups
-  Ends ends;
-  std::string note;
-  std::uint64_t began_us = 0;
-  std::uint64_t deadline_us = 0;  // 0: none
-  Cause ended_by = Cause::exited;
-  Counters::Values counts;
-  std::optional<Exited> exit;
-  std::optional<Failure> failure;
-  bool start_told = false;
-  bool end_told = false;
-  bool exit_released = false;
-  bool output_released = false;
-
-  ~Command() {
-    close_fd(status);
-    close_fd(minder.reports);
-  }
-};
 
 Commands::~Commands() = default;
 
@@ -80,7 +44,7 @@ Commands::Commands(const Config& config, int epoll)
   if (cgroups_.there()) cgroups_.give(cgroups_.take());
 }
 
-Commands::Command* Commands::find(std::uint32_t id) {
+Command* Commands::find(std::uint32_t id) {
   for (const auto& command : commands_) {
     if (command->id == id) return command.get();
   }
@@ -149,6 +113,7 @@ Step Commands::run(Command& command, const Launch& launch) {
 void Commands::on_report(int fd) {
   for (const auto& command : commands_) {
     if (command->status == fd) return on_status(*command);
+    if (command->shell && command->shell->words == fd) return on_words(*command);
     if (command->minder.reports == fd) return on_minder(*command);
   }
 }
@@ -160,7 +125,7 @@ void Commands::on_status(Command& command) {
   close_fd(command.status);
   if (result > 0) {
     command.running = true;
-  } else if (!command.exit) {
+  } else if (!command.exit && !opened_before(command)) {
     command.failure = Failure{command.id, step.number, step.text};
     cgroups_.give(command.cgroup);
     command.cgroup = -1;
@@ -171,6 +136,10 @@ void Commands::on_minder(Command& command) {
   MinderReport report;
   const int result = read_report(command.minder.reports, report);
   if (result == 0) return;
+  if (result > 0 && report.failed.text && opened_before(command)) {
+    close_fd(command.minder.reports);
+    return leader_ended(command, kNoProgram << 8);
+  }
   if (result > 0 && report.failed.text) {
     command.failure = Failure{command.id, report.failed.number, report.failed.text};
   } else if (result > 0 && !report.ended) {
@@ -181,7 +150,8 @@ void Commands::on_minder(Command& command) {
     // One that goes without a word was ended, by us or by the command itself.
     if (result < 0) report.status = SIGKILL;
     command.running = true;
-    ended(command, report.status, report.cpu_us, report.peak_bytes);
+    close_fd(command.minder.reports);  // first: a shell is opened again, and has another one then
+    return ended(command, report.status, report.cpu_us, report.peak_bytes);
   }
   close_fd(command.minder.reports);
 }
@@ -193,7 +163,11 @@ void Commands::start(Start start) {
   // Counters are read when a command ends; in between only what others left running moves them.
   const bool alone = commands_.empty() && !(cgroups_.there() && cgroups_.any_left_behind());
   command->counts = alone ? last_counts_ : counters_.read();
-  if (const char* step = prepare(*command, start)) {
+  if (start.kind == Kind::shell) {
+    open_shell(*command, std::move(start));
+  } else if (start.kind == Kind::run) {
+    start_run(*command, start);
+  } else if (const char* step = prepare(*command, start)) {
     command->failure = Failure{start.id, errno, step};
     cgroups_.give(command->cgroup);
     command->cgroup = -1;
@@ -204,6 +178,7 @@ void Commands::start(Start start) {
 }
 
 void Commands::end(Command& command, Cause cause) {
+  if (command.in_shell) return end_run(command, cause);
   if (!command.exit) command.ended_by = cause;
   if (command.cgroup >= 0) {
     cgroups_.kill(command.cgroup);
@@ -216,6 +191,8 @@ void Commands::end(Command& command, Cause cause) {
 void Commands::signal(const Signal& signal) {
   Command* command = find(signal.id);
   if (!command || command->failure) return;
+  if (command->shell && signal.number == SIGKILL) return close_shell(*command);
+  if (command->in_shell) return signal_run(*command, signal.number);
   if (signal.number == SIGKILL && signal.tree) return end(*command, Cause::killed);
   if (signal.tree && command->cgroup >= 0) {
     cgroups_.signal_all(command->cgroup, signal.number);
@@ -241,7 +218,7 @@ void Commands::release(const Release& release) {
 
 void Commands::forget_released() {
   std::erase_if(commands_, [this](const std::unique_ptr<Command>& command) {
-    const bool over = command->failure
+    const bool over = command->failure || (command->shell && command->exit)
                           ? command->end_told
                           : command->exit && command->exit_released && command->output_released;
     if (over) cgroups_.give(command->cgroup);
@@ -263,9 +240,13 @@ int Commands::enforce_deadlines() {
       next = command->deadline_us;
     }
   }
+  for (const auto& command : commands_) {
+    const std::uint64_t at = command->shell ? tend(*command, now) : 0;
+    if (at != 0 && (next == 0 || at < next)) next = at;
+  }
   if (next == 0) return -1;
   constexpr std::uint64_t kLongest = 3600ull * 1000;
-  return static_cast<int>(std::min((next - now + 999) / 1000, kLongest));
+  return next <= now ? 0 : static_cast<int>(std::min((next - now + 999) / 1000, kLongest));
 }
 
 void Commands::reap() {
@@ -306,6 +287,7 @@ void Commands::minder_ended(int pid, int status) {
 }
 
 void Commands::ended(Command& command, int status, std::uint64_t cpu_us, std::uint64_t peak_bytes) {
+  if (command.shell) return leader_ended(command, status);
   Exited exit;
   exit.id = command.id;
   exit.wall_us = now_us() - command.began_us;
@@ -345,11 +327,13 @@ bool Commands::tell(int control, Command& command) {
     command.end_told = os::send_packet(control, out.view()) == 1;
     return command.end_told;
   }
+  if (command.shell) return tell_shell(control, command);
   if (!command.running) return true;
   if (!command.start_told) {
     Started started;
     started.id = command.id;
-    started.pid = command.pid;
+    const Command* home = command.in_shell ? find(command.in_shell) : &command;
+    started.pid = home ? home->pid : 0;
     started.age_us = now_us() - command.began_us;
     started.streams = command.ends.kind;
     started.note = command.note;
@@ -387,6 +371,7 @@ void Commands::tell_again() {
   for (const auto& command : commands_) {
     command->start_told = false;
     command->end_told = false;
+    if (command->shell) command->shell->told = false;
   }
 }
 

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 
 #include "guest/cgroups.h"
+#include "guest/command.h"
 #include "guest/launch.h"
 #include "guest/wire.h"
 
@@ -35,7 +35,7 @@ class Commands {
   void tell_again();
 
  private:
-  struct Command;
+  static constexpr std::size_t kMaxCommands = 128;  // known at once, finished ones included
   Command* find(std::uint32_t id);
   const char* prepare(Command& command, const Start& start);
   Step run(Command& command, const Launch& launch);
@@ -48,6 +48,22 @@ class Commands {
   void end(Command& command, Cause cause);
   bool tell(int control, Command& command);
   void forget_released();
+
+  // ---- shells and what runs in them: shells.cpp ----
+  void open_shell(Command& command, Start start);
+  const char* open_again(Command& command);
+  void start_run(Command& command, const Start& start);
+  void on_words(Command& command);
+  void end_run(Command& run, Cause cause);
+  void press(Command& command);
+  std::uint64_t tend(Command& command, std::uint64_t now);
+  void finish_run(Command& command, int status);
+  void leader_ended(Command& command, int status);
+  void signal_run(Command& run, int number);
+  std::vector<int> newcomers(const Command& command) const;
+  void end_newcomers(Command& command, bool spare_leader);
+  void close_shell(Command& command);
+  bool tell_shell(int control, Command& command);
 
   const Config& config_;
   int epoll_;

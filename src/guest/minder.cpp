@@ -91,6 +91,8 @@ int parent_of(const char* pid) {
   return parent;
 }
 
+}  // namespace
+
 std::vector<int> below(int top) {
   std::vector<Entry> all;
   DIR* proc = ::opendir("/proc");
@@ -112,8 +114,6 @@ std::vector<int> below(int top) {
   found.erase(found.begin());
   return found;
 }
-
-}  // namespace
 
 Minder launch_minded(const Launch& launch, Step& failed) {
   Minder minder;

@@ -32,6 +32,9 @@ Minder launch_minded(const Launch& launch, Step& failed);
 // 1: a report. 0: none yet. -1: the minder is gone.
 int read_report(int reports, MinderReport& report);
 
+// Everything below it in the tree of processes.
+std::vector<int> below(int top);
+
 // Sends a signal to everything below the minder; SIGKILL until nothing is left.
 void signal_below(int minder, int number);
 

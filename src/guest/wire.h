@@ -13,7 +13,7 @@
 namespace tb::guest {
 
 // Bumped when a message changes: a server refuses guests of another version and says so.
-constexpr std::uint32_t kVersion = 3;
+constexpr std::uint32_t kVersion = 4;
 
 // Where the jail leaves the guest's descriptors before it executes it.
 constexpr int kControlFd = 3;  // to the server
@@ -37,6 +37,7 @@ enum class Message : std::uint8_t {
   started = 66,  // passes the ends of the streams: Started::streams
   start_failed = 67,
   exited = 68,
+  shell = 69,
 };
 
 // Why a command ended, as the guest knows it.
@@ -54,8 +55,17 @@ enum class InputMode : std::uint8_t {
   open = 1,   // a pipe that the server writes to, until it closes it
 };
 
+// What is started.
+enum class Kind : std::uint8_t {
+  command = 0,
+  shell = 1,  // a bash that waits for runs; argv and script are not used
+  run = 2,    // a script that a shell runs
+};
+
 struct Start {
   std::uint32_t id = 0;
+  Kind kind = Kind::command;
+  std::uint32_t shell = 0;       // of a run
   std::uint64_t timeout_ms = 0;  // 0: none
   std::string cwd;
   std::vector<std::string> argv;
@@ -71,6 +81,8 @@ struct Start {
   void encode(Writer& out) const {
     out.u8(static_cast<std::uint8_t>(Message::start));
     out.u32(id);
+    out.u8(static_cast<std::uint8_t>(kind));
+    out.u32(shell);
     out.u64(timeout_ms);
     out.bytes(cwd);
     out.list(argv);
@@ -85,6 +97,8 @@ struct Start {
   }
   static bool decode(Reader& in, Start& to) {
     to.id = in.u32();
+    to.kind = static_cast<Kind>(in.u8());
+    to.shell = in.u32();
     to.timeout_ms = in.u64();
     to.cwd = in.bytes();
     to.argv = in.list();
@@ -96,7 +110,8 @@ struct Start {
     to.rows = in.u32();
     to.columns = in.u32();
     to.note = in.bytes();
-    return in.done() && (!to.argv.empty() || !to.script.empty()) &&
+    const bool text = !to.script.empty() || (!to.argv.empty() && to.kind == Kind::command);
+    return in.done() && to.kind <= Kind::run && (text || to.kind == Kind::shell) &&
            to.input_mode <= InputMode::open && to.terminal <= 1;
   }
 };
@@ -253,6 +268,54 @@ struct Exited {
     to.cpu_us = in.u64();
     to.peak_bytes = in.u64();
     return in.done() && to.cause <= Cause::killed;
+  }
+};
+
+// How a shell is; told when that changes, and before the end of the run that changed it.
+struct ShellState {
+  enum class What : std::uint8_t { waits = 0, runs = 1, dead = 2, closed = 3 };
+  std::uint32_t id = 0;
+  What what = What::waits;
+  std::uint32_t generation = 0;  // how often it was opened
+  std::uint8_t restored = 0;     // the last time, with what it knew before
+  std::uint32_t run = 0;         // the one at work, or the last one
+  std::int32_t pid = 0;
+  std::string cwd;
+  std::uint8_t ended = 0;  // it has, before this generation; how:
+  std::int32_t code = 0;
+  std::int32_t signal = 0;
+  Cause cause = Cause::exited;
+  std::string note;  // of Start
+
+  void encode(Writer& out) const {
+    out.u8(static_cast<std::uint8_t>(Message::shell));
+    out.u32(id);
+    out.u8(static_cast<std::uint8_t>(what));
+    out.u32(generation);
+    out.u8(restored);
+    out.u32(run);
+    out.i32(pid);
+    out.bytes(cwd);
+    out.u8(ended);
+    out.i32(code);
+    out.i32(signal);
+    out.u8(static_cast<std::uint8_t>(cause));
+    out.bytes(note);
+  }
+  static bool decode(Reader& in, ShellState& to) {
+    to.id = in.u32();
+    to.what = static_cast<What>(in.u8());
+    to.generation = in.u32();
+    to.restored = in.u8();
+    to.run = in.u32();
+    to.pid = in.i32();
+    to.cwd = in.bytes();
+    to.ended = in.u8();
+    to.code = in.i32();
+    to.signal = in.i32();
+    to.cause = static_cast<Cause>(in.u8());
+    to.note = in.bytes();
+    return in.done() && to.what <= What::closed && to.cause <= Cause::killed;
   }
 };
 

@@ -58,6 +58,10 @@ void validate(const sandbox::Command& command) {
   if (command.tag.size() > kMaxTag) throw Error{Code::invalid, "the tag is too long"};
   if (command.notify_url.size() > kMaxUrl) throw Error{Code::invalid, "the URL is too long"};
   if (command.terminal) validate(*command.terminal);
+  if (command.shell != 0 && (command.script.empty() || command.terminal ||
+                             command.keep_stdin_open || !command.input.empty())) {
+    throw Error{Code::invalid, "a shell runs bash text, with neither stdin nor a terminal"};
+  }
 }
 
 void validate(const sandbox::Terminal& terminal) {
@@ -80,15 +84,43 @@ sandbox::ProcessInfo describe(const sandbox::Command& command) {
   info.command.resize(std::min(info.command.size(), kMaxShown));
   info.cwd = command.cwd.substr(0, kMaxShown);
   info.terminal = command.terminal.has_value();
+  info.shell = command.shell;
   // As exact as a note is: the same before and after a restart.
   info.started =
       std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
   return info;
 }
 
+sandbox::ProcessInfo describe(const sandbox::ShellSpec& spec) {
+  sandbox::Command command;
+  command.argv = {"bash"};
+  command.cwd = spec.cwd;
+  command.env = spec.env;
+  command.tag = spec.tag;
+  validate(command);
+  return describe(command);
+}
+
+guest::Start to_start(std::uint32_t id, const sandbox::ShellSpec& spec,
+                      const sandbox::ProcessInfo& info) {
+  sandbox::Command command;
+  command.env = spec.env;
+  guest::Start start;
+  start.id = id;
+  start.kind = guest::Kind::shell;
+  start.cwd = spec.cwd;
+  start.env = environment_of(command);
+  start.note = to_note(info);
+  return start;
+}
+
 guest::Start to_start(std::uint32_t id, sandbox::Command& command) {
   guest::Start start;
   start.id = id;
+  if (command.shell != 0) {
+    start.kind = guest::Kind::run;
+    start.shell = command.shell;
+  }
   start.timeout_ms = command.timeout ? static_cast<std::uint64_t>(command.timeout->count()) : 0;
   start.cwd = command.cwd;
   start.env = environment_of(command);
@@ -119,6 +151,7 @@ std::string to_note(const sandbox::ProcessInfo& info) {
   out.bytes(info.cwd);
   out.bytes(info.key);
   out.bytes(info.notify_url);
+  out.u32(info.shell);
   return out.take();
 }
 
@@ -136,6 +169,7 @@ bool from_note(std::string_view note, sandbox::ProcessInfo& info) {
   read.cwd = in.bytes();
   read.key = in.bytes();
   if (!in.done()) read.notify_url = in.bytes();  // notes of earlier versions have none
+  if (!in.done()) read.shell = in.u32();  // notes of before have none
   if (!in.done()) return false;
   info = std::move(read);
   return true;

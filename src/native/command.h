@@ -19,6 +19,11 @@ sandbox::ProcessInfo describe(const sandbox::Command& command);
 // `command` was found valid. Its input is left where it is when stdin stays open.
 guest::Start to_start(std::uint32_t id, sandbox::Command& command);
 
+// The same of a shell.
+guest::Start to_start(std::uint32_t id, const sandbox::ShellSpec& spec,
+                      const sandbox::ProcessInfo& info);
+sandbox::ProcessInfo describe(const sandbox::ShellSpec& spec);
+
 // A process's info as the guest keeps it for the next server.
 std::string to_note(const sandbox::ProcessInfo& info);
 bool from_note(std::string_view note, sandbox::ProcessInfo& info);

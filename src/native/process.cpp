@@ -25,6 +25,8 @@ sandbox::Cause translate(guest::Cause cause) {
   return sandbox::Cause::lost;
 }
 
+}  // namespace
+
 Error explain(const guest::Failure& failure) {
   const std::string why = std::strerror(failure.number);
   if (failure.step == "cwd") return {Code::invalid, "cwd: " + why};
@@ -32,6 +34,8 @@ Error explain(const guest::Failure& failure) {
     return {Code::invalid, failure.number == E2BIG ? "the command and its environment are too long"
                                                    : "the program can't be executed: " + why};
   }
+  if (failure.number == EBUSY) return {Code::conflict, "another command runs in the shell"};
+  if (failure.step == "find the shell") return {Code::conflict, "the shell is closed"};
   if (failure.number == ECONNRESET) {
     // It may have begun: whether to run it again is the caller's to say.
     return {Code::unavailable, "the sandbox ended while the command was started"};
@@ -45,8 +49,6 @@ Error explain(const guest::Failure& failure) {
   }
   return {Code::internal, "the sandbox can't " + failure.step + ": " + why};
 }
-
-}  // namespace
 
 sandbox::Exit translate(const guest::Exited& exited) {
   struct Row {

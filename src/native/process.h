@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/async.h"
+#include "base/error.h"
 #include "guest/wire.h"
 #include "native/input.h"
 #include "native/output.h"
@@ -110,5 +111,7 @@ class NativeProcess : public sandbox::Process, public std::enable_shared_from_th
 };
 
 sandbox::Exit translate(const guest::Exited& exited);
+// Why something could not be started.
+Error explain(const guest::Failure& failure);
 
 }  // namespace tb::native

@@ -83,6 +83,8 @@ void NativeSandbox::receive(std::string_view message, os::Packet& from) {
   for (std::size_t i = 0; i < from.fd_count; ++i) ::close(from.fds[i]);
   if (type == guest::Message::exited) {
     told_exited(in);
+  } else if (type == guest::Message::shell) {
+    told_shell(in);
   } else if (type == guest::Message::ready) {
     guest::Ready ready;
     if (!guest::Ready::decode(in, ready) || ready.version != guest::kVersion) return close();
@@ -95,7 +97,7 @@ void NativeSandbox::receive(std::string_view message, os::Packet& from) {
     close();
   } else if (type == guest::Message::start_failed) {
     guest::Failure failure;
-    if (!guest::Failure::decode(in, failure)) return;
+    if (!guest::Failure::decode(in, failure) || told_no_shell(failure)) return;
     const auto found = processes_.find(failure.id);
     if (found == processes_.end()) return;
     found->second->start_failed(failure);
@@ -356,6 +358,8 @@ void NativeSandbox::close() {
   boost::system::error_code ignored;
   control_.close(ignored);
   for (const auto& [id, process] : processes_) process->lost();
+  for (const auto& [id, shell] : shells_) shell->lost();
+  shells_.clear();
   changed_.notify_all();
 }
 

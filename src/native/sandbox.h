@@ -11,6 +11,7 @@
 #include "base/async.h"
 #include "native/files.h"
 #include "native/process.h"
+#include "native/shell.h"
 #include "os/fd.h"
 #include "os/fdpass.h"
 #include "sandbox/sandbox.h"
@@ -45,6 +46,9 @@ class NativeSandbox : public sandbox::Sandbox, public std::enable_shared_from_th
   std::shared_ptr<sandbox::Process> find_process(std::uint32_t id) const override;
   std::vector<std::shared_ptr<sandbox::Process>> processes() const override;
   void notified(std::uint32_t process) override;
+  awaitable<std::shared_ptr<sandbox::Shell>> open_shell(sandbox::ShellSpec spec) override;
+  std::shared_ptr<sandbox::Shell> find_shell(std::uint32_t id) const override;
+  std::vector<std::shared_ptr<sandbox::Shell>> shells() const override;
   sandbox::Files& files() override { return files_; }
   awaitable<sandbox::Load> load() override { return measure_(id_); }
 
@@ -54,6 +58,9 @@ class NativeSandbox : public sandbox::Sandbox, public std::enable_shared_from_th
   void receive(std::string_view packet, os::Packet& from);
   void told_started(Reader& in, os::Packet& from);
   void told_exited(Reader& in);
+  void told_shell(Reader& in);
+  bool told_no_shell(const guest::Failure& failure);
+  std::shared_ptr<NativeShell> make_shell(std::uint32_t id);
   void all_told();
   void tell(std::string message);
   bool pass_to_helper(os::Fd socket);
@@ -92,6 +99,7 @@ class NativeSandbox : public sandbox::Sandbox, public std::enable_shared_from_th
   std::deque<LoggedExit> recent_exits_;
   unsigned logged_ = 0;
   std::map<std::uint32_t, std::shared_ptr<NativeProcess>> processes_;
+  std::map<std::uint32_t, std::shared_ptr<NativeShell>> shells_;
   NativeFiles files_;
   Measure measure_;
 };

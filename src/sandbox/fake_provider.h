@@ -141,6 +141,52 @@ class FakeProcess : public Process {
   Signal changed_;
 };
 
+// Is what a test says.
+class FakeShell : public Shell {
+ public:
+  FakeShell(asio::any_io_executor executor, std::uint32_t id) : id_(id), changed_(executor) {}
+  void become(State state) {
+    state_ = state;
+    changed_.notify_all();
+  }
+  void open_again(bool with_snapshot) {
+    ++opened;
+    was_restored = with_snapshot;
+    become(State::waiting);
+  }
+
+  unsigned opened = 1;
+  bool was_restored = false;
+  bool is_closed = false;
+  std::string directory = "/workspace";
+  std::uint32_t last_run = 0;
+
+  std::uint32_t id() const override { return id_; }
+  const ProcessInfo& info() const override { return info_; }
+  State state() const override { return state_; }
+  const std::string& cwd() const override { return directory; }
+  unsigned generation() const override { return opened; }
+  bool restored() const override { return was_restored; }
+  const std::optional<Exit>& last_end() const override { return last_end_; }
+  std::uint32_t run() const override { return last_run; }
+  bool closed() const override { return is_closed; }
+  awaitable<void> close() override {
+    is_closed = true;
+    changed_.notify_all();
+    co_return;
+  }
+  awaitable<void> changed() override {
+    if (!is_closed) co_await changed_.wait();
+  }
+
+ private:
+  std::uint32_t id_;
+  Signal changed_;
+  State state_ = State::waiting;
+  ProcessInfo info_;
+  std::optional<Exit> last_end_;
+};
+
 // Files in a map; directories are what their names say.
 class FakeFiles : public Files {
  public:
@@ -256,6 +302,19 @@ class FakeSandbox : public Sandbox {
   }
   std::vector<std::uint32_t> told;  // processes whose end was
   void notified(std::uint32_t process) override { told.push_back(process); }
+  awaitable<std::shared_ptr<Shell>> open_shell(ShellSpec) override {
+    auto shell =
+        std::make_shared<FakeShell>(executor_, static_cast<std::uint32_t>(shell_list.size() + 1));
+    shell_list.push_back(shell);
+    co_return shell;
+  }
+  std::shared_ptr<Shell> find_shell(std::uint32_t id) const override {
+    return id >= 1 && id <= shell_list.size() ? shell_list[id - 1] : nullptr;
+  }
+  std::vector<std::shared_ptr<Shell>> shells() const override {
+    return {shell_list.begin(), shell_list.end()};
+  }
+  std::vector<std::shared_ptr<FakeShell>> shell_list;
   FakeFiles stored;
   Files& files() override { return stored; }
   awaitable<Load> load() override {

@@ -53,6 +53,15 @@ struct Command {
   std::string tag;         // the caller's name for it
   std::string key;         // of starts with the same key only the first one happens
   std::string notify_url;  // who is told of its end; empty: nobody
+  // The script runs in this shell, with its directory and variables; 0: in a bash of its own.
+  std::uint32_t shell = 0;
+};
+
+// A bash that keeps between its runs what they changed in it.
+struct ShellSpec {
+  std::string cwd = "/workspace";
+  std::vector<std::pair<std::string, std::string>> env;  // beside the default environment
+  std::string tag;                                       // the caller's name for it
 };
 
 // Every end has one.
@@ -96,7 +105,8 @@ struct ProcessInfo {
   std::string cwd;
   bool terminal = false;
   std::chrono::system_clock::time_point started;
-  int pid = 0;  // as the sandbox numbers it; 0: not known any more
+  int pid = 0;              // as the sandbox numbers it; 0: not known any more
+  std::uint32_t shell = 0;  // that it ran in
 };
 
 class Process {
@@ -147,6 +157,30 @@ class Process {
   virtual bool output_ended(Stream stream) const = 0;
 };
 
+class Shell {
+ public:
+  enum class State { waiting, running, dead };  // dead: the next run opens it again
+  virtual ~Shell() = default;
+  virtual std::uint32_t id() const = 0;
+  virtual const ProcessInfo& info() const = 0;
+  virtual State state() const = 0;
+  virtual const std::string& cwd() const = 0;  // as of its last run's end
+  // How often it was opened: it is again after its end, with what it knew after its last whole
+  // run, if `restored`.
+  virtual unsigned generation() const = 0;
+  virtual bool restored() const = 0;
+  // How it ended the last time, if ever.
+  virtual const std::optional<Exit>& last_end() const = 0;
+  // The process at work in it, or the last one; 0: none yet.
+  virtual std::uint32_t run() const = 0;
+  // It was closed, or its sandbox is gone.
+  virtual bool closed() const = 0;
+  // Ends it with everything that it started. Returns when that was done.
+  virtual awaitable<void> close() = 0;
+  // Until its state is another than when this was called.
+  virtual awaitable<void> changed() = 0;
+};
+
 // Absent: this host can't tell.
 struct Load {
   std::optional<Bytes> memory;
@@ -167,6 +201,11 @@ class Sandbox {
   virtual std::vector<std::shared_ptr<Process>> processes() const = 0;
   // Its end is told to whom notify_url names: the next server need not.
   virtual void notified(std::uint32_t process) = 0;
+  // Returns once it runs; Error{invalid} when it can't. A run in it is a process: start() with
+  // `Command::shell`. One at a time; Error{conflict} for the second.
+  virtual awaitable<std::shared_ptr<Shell>> open_shell(ShellSpec spec) = 0;
+  virtual std::shared_ptr<Shell> find_shell(std::uint32_t id) const = 0;
+  virtual std::vector<std::shared_ptr<Shell>> shells() const = 0;
   virtual Files& files() = 0;
   // What all of it takes right now.
   virtual awaitable<Load> load() = 0;

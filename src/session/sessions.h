@@ -81,6 +81,9 @@ class Sessions {
   // Starts it and waits for its end.
   awaitable<std::shared_ptr<sandbox::Process>> execute(std::shared_ptr<Session> session,
                                                        sandbox::Command command, Who who);
+  // A shell in its sandbox. Throws PolicyError for a variable that the policy does not let in.
+  awaitable<std::shared_ptr<sandbox::Shell>> open_shell(std::shared_ptr<Session> session,
+                                                        sandbox::ShellSpec spec, Who who);
   // Ends it with all its processes and files; unknown is fine. False: there was none.
   awaitable<bool> remove(std::string id);
 

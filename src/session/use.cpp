@@ -56,6 +56,16 @@ awaitable<Use> Sessions::look(std::shared_ptr<Session> session) {
   co_return Use{*this, std::move(session), false};
 }
 
+awaitable<std::shared_ptr<sandbox::Shell>> Sessions::open_shell(std::shared_ptr<Session> session,
+                                                                sandbox::ShellSpec spec, Who who) {
+  sandbox::Command like;
+  like.script = "true";
+  like.env = spec.env;
+  check(session->policy, like, who);
+  const Use used = co_await use(session);
+  co_return co_await used.sandbox().open_shell(std::move(spec));
+}
+
 void Sessions::touch(Session& session, Milliseconds more) {
   session.last_activity = std::chrono::system_clock::now();
   renew(session, more);

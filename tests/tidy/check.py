@@ -25,8 +25,9 @@ ALLOWED = {
     "session": {"sandbox", "policy", "base"},
     "hooks": {"session", "sandbox", "http", "os", "base"},
     "store": {"session", "base", "os/test_dir.h", "hooks/outbox.h"},
+    "shell": {"sandbox", "base"},
     "cluster": {"session", "http", "base"},
-    "api": {"session", "sandbox", "hooks", "http", "base"},
+    "api": {"session", "shell", "sandbox", "hooks", "http", "base"},
 }
 SEES_ALL = {"", "cli"}
 

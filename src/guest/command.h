@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What PID 1 knows of a command, of a shell, or of a run in a shell, until the server knows it too.
+#pragma once
+
+#include <time.h>
+#include <unistd.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "guest/cgroups.h"
+#include "guest/minder.h"
+#include "guest/shell.h"
+#include "guest/streams.h"
+#include "guest/wire.h"
+
+namespace tb::guest {
+
+inline std::uint64_t now_us() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1000000 +
+         static_cast<std::uint64_t>(now.tv_nsec) / 1000;
+}
+
+inline void close_fd(int& fd) {
+  if (fd >= 0) ::close(fd);
+  fd = -1;
+}
+
+struct Command {
+  std::uint32_t id = 0;
+  int pid = -1;
+  int cgroup = -1;
+  int status = -1;  // tells when the program runs
+  bool running = false;
+  Minder minder;  // without cgroups
+  Ends ends;
+  std::string note;
+  std::uint64_t began_us = 0;
+  std::uint64_t deadline_us = 0;  // 0: none
+  Cause ended_by = Cause::exited;
+  Counters::Values counts;
+  std::optional<Exited> exit;
+  std::optional<Failure> failure;
+  bool start_told = false;
+  bool end_told = false;
+  bool exit_released = false;
+  bool output_released = false;
+  std::unique_ptr<Shell> shell;  // it is one
+  std::uint32_t in_shell = 0;    // it is a run: of this one, and its processes are that one's
+
+  ~Command() {
+    close_fd(status);
+    close_fd(minder.reports);
+  }
+};
+
+}  // namespace tb::guest
