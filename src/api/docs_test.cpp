@@ -31,6 +31,7 @@ class Docs : public testing::Test {
     add_health_routes(router_, service_);
     add_process_routes(router_, service_);
     add_webhook_routes(router_, service_);
+    add_shell_routes(router_, service_, runs_);
     add_docs_routes(router_);
   }
 
@@ -47,6 +48,7 @@ class Docs : public testing::Test {
   session::Sessions sessions_{loop_.executor(), parts_.with(provider_),
                               session::TestParts::settings({})};
   Service service_{sessions_, parts_.metrics, "w1", "host"};
+  shell::Runs runs_{loop_.executor()};
   Router router_;
 };
 

@@ -26,6 +26,7 @@ constexpr const char* kWhere = "/dev/shm/.shell-";
 // the next command, and an interrupt from within it leaves all of the run.
 constexpr const char* kOpening =
     "builtin set +o history +H\n"
+    "builtin history -c\n"
     "PS1= PS2=\n"
     "builtin trap 'builtin trap - INT; builtin kill -INT $$' RTMAX\n";
 
@@ -119,11 +120,11 @@ bool feed(const Shell& shell, const std::string& line) {
 bool feed_nonce(Shell& shell) {
   const std::string nonce = random_name();
   shell.nonces.push_back(nonce);
-  return feed(shell, "\\builtin printf '%s%s %s %s\\0' " + nonce.substr(0, 16) + " " +
-                         nonce.substr(16) + " \"$?\" \"$PWD\" >&2\n");
+  return feed(shell, "\\builtin printf '%s%s %s %s %s\\0' " + nonce.substr(0, 16) + " " +
+                         nonce.substr(16) + " \"$?\" \"$-\" \"$PWD\" >&2\n");
 }
 
-// "nonce 3 /workspace": what a prompt or a trap printed may stand before it.
+// "nonce 3 himBHs /workspace": what a prompt or a trap printed may stand before it.
 RunEnd understand(Shell& shell, std::string_view word) {
   RunEnd end;
   for (const std::string& nonce : shell.nonces) {
@@ -131,10 +132,13 @@ RunEnd understand(Shell& shell, std::string_view word) {
     if (at == std::string_view::npos) continue;
     const char* const last = word.data() + word.size();
     const auto [next, error] = std::from_chars(word.data() + at + nonce.size() + 1, last, end.code);
-    if (error != std::errc{} || next == last) continue;
+    const std::string_view rest{next, static_cast<std::size_t>(last - next)};
+    const std::size_t cwd = rest.find(' ', 1);
+    if (error != std::errc{} || cwd == std::string_view::npos) continue;
     end.any = true;
     end.synchronous = nonce == shell.nonces.back();
-    shell.state.cwd.assign(next + 1, last);
+    end.restricted = rest.substr(0, cwd).find('r') != std::string_view::npos;
+    shell.state.cwd = rest.substr(cwd + 1);
     return end;
   }
   const std::size_t at = word.rfind("snapshot ");
@@ -164,7 +168,10 @@ ssize_t receive(int socket, char* buffer, std::size_t size, int& sender) {
 
 }  // namespace
 
-Shell::~Shell() { close_sockets(); }
+Shell::~Shell() {
+  close_sockets();
+  remove_place(*this);
+}
 
 void Shell::close_sockets() {
   for (int* fd : {&feed, &words}) {
@@ -197,12 +204,13 @@ void remove_place(Shell& shell) {
   shell.place.clear();
 }
 
-// Sockets, not pipes: nobody can open one again by its place in /proc.
+// Sockets, not pipes: nobody can open one again by its place in /proc. Each line to it is a packet:
+// bash takes one at a time, and what is left in the socket is what it has not come to yet.
 const char* open_sockets(Shell& shell, int child[3]) {
   shell.close_sockets();
   int feed[2];
   int words[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, feed) != 0) return "make sockets";
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, feed) != 0) return "make sockets";
   shell.feed = feed[1];
   child[0] = feed[0];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, words) != 0) return "make sockets";

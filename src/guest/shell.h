@@ -47,6 +47,7 @@ struct RunEnd {
   bool any = false;
   int code = 0;
   bool synchronous = false;  // nothing that was sent to it before is still to come
+  bool restricted = false;   // set -r: it can't run anything for us any more
 };
 
 // All return the step that failed, with errno, or nullptr.

@@ -53,7 +53,6 @@ void Commands::open_shell(Command& command, Start start) {
   command.failure = Failure{command.id, errno, failed};
   cgroups_.give(command.cgroup);
   command.cgroup = -1;
-  remove_place(shell);
 }
 
 // With what the newest snapshot knows.
@@ -70,6 +69,7 @@ const char* Commands::open_again(Command& command) {
       old_minders_.push_back(command.minder.pid);
       shell.minders.push_back(command.minder.pid);
     }
+    close_fd(command.minder.reports);
     command.minder = Minder{};
     command.began_us = now_us();
     Launch launch;
@@ -116,10 +116,10 @@ void Commands::start_run(Command& command, const Start& start) {
     failed = place_run(*home->shell, start, command.ends);
     if (!failed) home->shell->older = newcomers(*home);  // of the run before, and of all others
     if (!failed && !feed_run(*home->shell, start.id)) failed = "reach the shell";
-    if (failed) remove_run(*home->shell, start.id);
   }
   if (failed) {
     command.failure = Failure{start.id, errno, failed};
+    if (home && home->shell) remove_run(*home->shell, start.id);
     command.ends.close_child();
     return;
   }
@@ -187,7 +187,14 @@ void Commands::on_words(Command& command) {
   if (!end.any || shell.state.what != ShellState::What::runs) return;
   // What we sent to end a run must not hit the next one.
   if (shell.ending && !end.synchronous) return;
-  finish_run(command, shell.ending ? SIGKILL : end.code << 8);
+  const int status = shell.ending ? SIGKILL : end.code << 8;
+  if (end.restricted) {
+    ::kill(command.pid, SIGKILL);
+    command.pid = -1;
+    shell.alive = false;
+    shell.close_sockets();
+  }
+  finish_run(command, status);
 }
 
 void Commands::end_run(Command& run, Cause cause) {
@@ -275,6 +282,7 @@ void Commands::leader_ended(Command& command, int status) {
   if (shell.words >= 0) on_words(command);
   const Counters::Values now = counters_.read();
   shell.state.ended = 1;
+  shell.state.ended_run = shell.state.what == ShellState::What::runs ? shell.state.run : 0;
   shell.state.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   shell.state.code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
   shell.state.cause = WIFSIGNALED(status) ? Cause::signal : Cause::exited;

@@ -281,7 +281,8 @@ struct ShellState {
   std::uint32_t run = 0;         // the one at work, or the last one
   std::int32_t pid = 0;
   std::string cwd;
-  std::uint8_t ended = 0;  // it has, before this generation; how:
+  std::uint8_t ended = 0;       // it has, before this generation; how:
+  std::uint32_t ended_run = 0;  // during this one; 0: while it waited
   std::int32_t code = 0;
   std::int32_t signal = 0;
   Cause cause = Cause::exited;
@@ -297,6 +298,7 @@ struct ShellState {
     out.i32(pid);
     out.bytes(cwd);
     out.u8(ended);
+    out.u32(ended_run);
     out.i32(code);
     out.i32(signal);
     out.u8(static_cast<std::uint8_t>(cause));
@@ -311,6 +313,7 @@ struct ShellState {
     to.pid = in.i32();
     to.cwd = in.bytes();
     to.ended = in.u8();
+    to.ended_run = in.u32();
     to.code = in.i32();
     to.signal = in.i32();
     to.cause = static_cast<Cause>(in.u8());

@@ -60,6 +60,7 @@ const std::string kOdd{"a\0\n\xff", 4};
 Start full_start() {
   Start start;
   start.id = 0xfffffffe;
+  start.shell = 5;
   start.timeout_ms = 1ull << 40;
   start.cwd = "/work space/" + kOdd;
   start.argv = {"echo", "", kOdd};
@@ -72,6 +73,24 @@ Start full_start() {
   start.columns = 65535;
   start.note = kOdd;
   return start;
+}
+
+ShellState full_shell() {
+  ShellState state;
+  state.id = 9;
+  state.what = ShellState::What::dead;
+  state.generation = 3;
+  state.restored = 1;
+  state.run = 12;
+  state.pid = 77;
+  state.cwd = kOdd;
+  state.ended = 1;
+  state.ended_run = 11;
+  state.code = 1;
+  state.signal = 9;
+  state.cause = Cause::oom;
+  state.note = kOdd;
+  return state;
 }
 
 Started full_started() {
@@ -110,6 +129,7 @@ TEST(GuestWire, EveryMessageComesBackAndNothingElsePasses) {
   expect_strict(Failure{7, 13, "mount /proc"}, Message::start_failed);
   expect_strict(full_started(), Message::started);
   expect_strict(CloseInput{7}, Message::close_input);
+  expect_strict(full_shell(), Message::shell);
   expect_strict(Exited{7, 1, 9, Cause::oom, kHitMemory | kHitDisk, 1, 2, 3}, Message::exited);
   expect_strict(full_config(), Message{});
 }
@@ -143,6 +163,23 @@ TEST(GuestWire, FieldsKeepTheirPlaces) {
   ASSERT_TRUE(decode(fields(Exited{7, 1, 9, Cause::oom, 5, 1, 2, 3}), exited));
   EXPECT_EQ(exited.cause, Cause::oom);
   EXPECT_EQ(exited.peak_bytes, 3u);
+}
+
+TEST(GuestWire, AShellNeedsNoProgramAndARunNeedsText) {
+  Start start;
+  start.kind = Kind::shell;
+  Start back;
+  EXPECT_TRUE(decode(fields(start), back));
+  start.kind = Kind::run;
+  start.argv = {"ls"};
+  EXPECT_FALSE(decode(fields(start), back));
+  start.script = "ls";
+  start.shell = 4;
+  ASSERT_TRUE(decode(fields(start), back));
+  EXPECT_EQ(back.kind, Kind::run);
+  EXPECT_EQ(back.shell, 4u);
+  start.kind = static_cast<Kind>(3);
+  EXPECT_FALSE(decode(fields(start), back));
 }
 
 TEST(GuestWire, AStartWithoutAProgramIsRefused) {

@@ -93,6 +93,27 @@ TEST(Command, OfALongOneTheBeginningIsRemembered) {
   EXPECT_THROW(validate(tagged), Error);
 }
 
+TEST(Command, InAShellIsTextWithoutStdinOrTerminal) {
+  sandbox::Command command = shell("cd /tmp");
+  command.shell = 3;
+  validate(command);
+  EXPECT_EQ(describe(command).shell, 3u);
+  sandbox::Command copy = command;
+  const guest::Start start = to_start(8, copy);
+  EXPECT_EQ(start.kind, guest::Kind::run);
+  EXPECT_EQ(start.shell, 3u);
+  sandbox::Command words = command;
+  words.script.clear();
+  words.argv = {"ls"};
+  EXPECT_THROW(validate(words), Error);
+  sandbox::Command fed = command;
+  fed.input = "x";
+  EXPECT_THROW(validate(fed), Error);
+  sandbox::Command typed = command;
+  typed.terminal = sandbox::Terminal{};
+  EXPECT_THROW(validate(typed), Error);
+}
+
 TEST(Note, ComesBackAsItWas) {
   sandbox::ProcessInfo info;
   info.tag = std::string{"a\0\xff", 3};
@@ -101,6 +122,7 @@ TEST(Note, ComesBackAsItWas) {
   info.terminal = true;
   info.started = std::chrono::system_clock::time_point{std::chrono::microseconds{1234567890123456}};
   info.pid = 42;
+  info.shell = 6;
   const std::string note = to_note(info);
   sandbox::ProcessInfo back;
   ASSERT_TRUE(from_note(note, back));
@@ -108,6 +130,10 @@ TEST(Note, ComesBackAsItWas) {
   EXPECT_EQ(back.tag, info.tag);
   EXPECT_EQ(back.started, info.started);
   EXPECT_EQ(back.pid, 42);
+  EXPECT_EQ(back.shell, 6u);
+  sandbox::ProcessInfo older;  // as they were before there were shells
+  ASSERT_TRUE(from_note(std::string_view{note}.substr(0, note.size() - 4), older));
+  EXPECT_EQ(older.shell, 0u);
   EXPECT_FALSE(from_note(note.substr(1), back));
   EXPECT_FALSE(from_note("", back));
   EXPECT_EQ(back.pid, 42);

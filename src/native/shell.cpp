@@ -34,6 +34,7 @@ void NativeShell::told(const guest::ShellState& state) {
     exited.signal = state.signal;
     exited.cause = state.cause;
     last_end_ = translate(exited);
+    last_end_run_ = state.ended_run;
   }
   changed_.notify_all();
 }

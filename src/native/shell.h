@@ -36,6 +36,7 @@ class NativeShell : public sandbox::Shell, public std::enable_shared_from_this<N
   unsigned generation() const override { return generation_; }
   bool restored() const override { return restored_; }
   const std::optional<sandbox::Exit>& last_end() const override { return last_end_; }
+  std::uint32_t last_end_run() const override { return last_end_run_; }
   std::uint32_t run() const override { return run_; }
   bool closed() const override { return closed_; }
   awaitable<void> close() override;
@@ -51,6 +52,7 @@ class NativeShell : public sandbox::Shell, public std::enable_shared_from_this<N
   unsigned generation_ = 0;  // 0: not heard of yet
   bool restored_ = false;
   std::optional<sandbox::Exit> last_end_;
+  std::uint32_t last_end_run_ = 0;
   std::uint32_t run_ = 0;
   bool closed_ = false;
   std::optional<guest::Failure> failure_;

@@ -160,6 +160,7 @@ class FakeShell : public Shell {
   bool is_closed = false;
   std::string directory = "/workspace";
   std::uint32_t last_run = 0;
+  std::uint32_t ended_by = 0;
 
   std::uint32_t id() const override { return id_; }
   const ProcessInfo& info() const override { return info_; }
@@ -168,6 +169,7 @@ class FakeShell : public Shell {
   unsigned generation() const override { return opened; }
   bool restored() const override { return was_restored; }
   const std::optional<Exit>& last_end() const override { return last_end_; }
+  std::uint32_t last_end_run() const override { return ended_by; }
   std::uint32_t run() const override { return last_run; }
   bool closed() const override { return is_closed; }
   awaitable<void> close() override {

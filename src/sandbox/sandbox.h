@@ -171,6 +171,8 @@ class Shell {
   virtual bool restored() const = 0;
   // How it ended the last time, if ever.
   virtual const std::optional<Exit>& last_end() const = 0;
+  // The process at work in it then; 0: none.
+  virtual std::uint32_t last_end_run() const = 0;
   // The process at work in it, or the last one; 0: none yet.
   virtual std::uint32_t run() const = 0;
   // It was closed, or its sandbox is gone.

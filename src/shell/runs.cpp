@@ -41,12 +41,11 @@ Facts Run::facts() const {
   const std::optional<sandbox::Exit>& exit = process_->exit();
   const bool by_us =
       exit && (exit->cause == sandbox::Cause::timeout || exit->cause == sandbox::Cause::killed);
-  const bool ended = shell.generation() != began_ || shell.state() == sandbox::Shell::State::dead;
   Facts facts;
   facts.shell = shell.id();
   facts.generation = shell.generation();
   facts.cwd = shell.cwd();
-  facts.exited = ended && !by_us;
+  facts.exited = shell.last_end_run() == process_->id() && !by_us;
   facts.respawned = shell.generation() != before_;
   facts.restored = facts.respawned && shell.restored();
   return facts;
@@ -75,7 +74,6 @@ awaitable<Run> Runs::start(std::shared_ptr<sandbox::Shell> shell, sandbox::Comma
   run.before_ = shell->generation();
   command.shell = shell->id();
   run.process_ = co_await start(std::move(command));
-  run.began_ = shell->generation();
   co_return run;
 }
 

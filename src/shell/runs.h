@@ -45,7 +45,6 @@ class Run {
   std::uint64_t place_;
   std::shared_ptr<sandbox::Process> process_;
   unsigned before_ = 0;  // generation when it was its turn
-  unsigned began_ = 0;   // and when it had begun
 };
 
 class Runs {

@@ -12,6 +12,7 @@ MANUAL = pathlib.Path(__file__).resolve().parents[2] / "docs" / "api.md"
 OPERATIONS = {"createSession", "getSession", "getStatus", "cleanup", "execute", "startProcess",
               "listProcesses", "getProcess", "endProcess", "readOutput", "writeInput",
               "closeInput", "resizeTerminal", "signalProcess", "attach", "startAndAttach",
+              "openShell", "listShells", "getShell", "closeShell", "runInShell", "interruptShell",
               "uploadFile", "downloadFile",
               "downloadFileByQuery", "listFiles", "getHealth",
               "getMetrics", "getOpenapi", "getDocs", "getRedoc", "listDeliveries", "removeDelivery",

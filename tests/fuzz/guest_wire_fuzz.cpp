@@ -38,6 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try_decode<tb::guest::Ready>(bytes);
   try_decode<tb::guest::Failure>(bytes);
   try_decode<tb::guest::Started>(bytes);
+  try_decode<tb::guest::ShellState>(bytes);
   try_decode<tb::guest::CloseInput>(bytes);
   try_decode<tb::guest::Exited>(bytes);
   try_decode<tb::guest::Config>(bytes, 0);

@@ -1,0 +1,472 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shells that live on: what one command changes, the next one finds."""
+import concurrent.futures
+import contextlib
+import json
+import uuid
+
+import pytest
+
+from live import people
+from server import alive, read_text, wait_until
+from shells import Shell, open_shell, try_open
+
+RESTORED = ["cwd", "variables", "functions", "options", "aliases", "traps", "umask"]
+
+
+@pytest.fixture
+def shell(server, session):
+    return open_shell(server, session)
+
+
+def pids_of(server, session, name):
+    """As the host sees them."""
+    return [pid for pid in people(server, session) if read_text(f"/proc/{pid}/comm") == name + "\n"]
+
+
+# ---- what stays ----
+
+@pytest.mark.parametrize("change,look,seen", [
+    ("cd /tmp", "pwd", "/tmp\n"),
+    ("a=1 b='x  y'", "echo \"$a$b\"", "1x  y\n"),
+    ("export E=out", "bash -c 'echo $E'", "out\n"),
+    ("list=(1 'two 2' 3)", "echo ${#list[@]} \"${list[1]}\"", "3 two 2\n"),
+    ("declare -A map=([k]=v)", "echo ${map[k]}", "v\n"),
+    ("f() { echo \"f $1\"; }", "f 5", "f 5\n"),
+    ("alias greet='echo hello'", "greet you", "hello you\n"),
+    ("set -o pipefail", "false | true; echo $?", "1\n"),
+    ("shopt -s nullglob", "echo /nowhere/*", "\n"),
+    ("umask 077", "umask", "0077\n"),
+    ("set -- p q", "echo $2", "q\n"),
+    ("false", "echo $?", "1\n"),
+    ("(exit 42)", "echo $?", "42\n"),
+    ("exec 7</etc/hostname", "read -u 7 x && echo read", "read\n"),
+    ("sleep 300 & echo $!", "kill -0 $! && echo runs", "runs\n"),
+    ("pushd /tmp", "dirs -p", "/tmp\n/workspace\n"),
+    ("unset HOME", "echo ${HOME-none}", "none\n"),
+    ("readonly r=1", "echo $r", "1\n"),
+    ("trap 'echo used' USR1", "kill -USR1 $$; :", "used\n"),
+    ("hash -p /bin/ls mine", "type -t mine", "file\n")])
+def test_what_a_command_changes_stays(shell, change, look, seen):
+    shell.run(change)
+    answer = shell.run(look)
+    assert (answer["stdout"], answer["shell"]["respawned"]) == (seen, False), answer
+
+
+def test_a_virtualenv_stays_active(server, session, shell):
+    server.stdout(session, "mkdir -p v/bin; printf '#!/bin/sh\\necho from-venv\\n' > v/bin/tool; "
+                           "chmod +x v/bin/tool; cat > v/bin/activate", stdin="""
+deactivate() { PATH="$_OLD"; export PATH; unset VIRTUAL_ENV; unset -f deactivate; hash -r; }
+VIRTUAL_ENV=/workspace/v; export VIRTUAL_ENV
+_OLD="$PATH"; PATH="$VIRTUAL_ENV/bin:$PATH"; export PATH
+PS1="(v) ${PS1:-}"; export PS1
+hash -r 2> /dev/null
+""")
+    shell.say("cd v && . bin/activate")
+    assert shell.say("tool; echo $VIRTUAL_ENV; pwd") == "from-venv\n/workspace/v\n/workspace/v\n"
+    shell.say("deactivate")
+    assert shell.run("tool")["exit_code"] == 127
+
+
+def test_it_begins_where_and_with_what_it_was_told(server, session):
+    mine = open_shell(server, session, cwd="/tmp", env={"A": "é b", "HOME": "/tmp"}, tag="mine")
+    assert mine.say("pwd; echo \"$A\"; echo ~") == "/tmp\né b\n/tmp\n"
+    shown = mine.show()
+    assert (shown["tag"], shown["cwd"], shown["state"], shown["generation"]) == (
+        "mine", "/tmp", "waiting", 1)
+
+
+def test_several_shells_know_nothing_of_each_other(server, session):
+    some = [open_shell(server, session, tag=str(n)) for n in range(3)]
+    for n, one in enumerate(some):
+        one.say(f"x={n}; mkdir d{n}; cd d{n}")
+    for n, one in enumerate(some):
+        assert one.say("echo $x; pwd") == f"{n}\n/workspace/d{n}\n"
+    rows = server.get(f"/api/sessions/{session}/shells").json["shells"]
+    assert [(row["tag"], row["cwd"]) for row in rows] == [
+        (str(n), f"/workspace/d{n}") for n in range(3)]
+
+
+# ---- an answer ----
+
+def test_a_run_is_answered_like_any_command(server, session, shell):
+    answer = shell.run("echo out; echo err >&2; sh -c 'exit 9'")
+    like = server.execute(session, "true")
+    assert set(answer) == set(like) | {"shell"}
+    assert (answer["stdout"], answer["stderr"], answer["exit_code"], answer["cause"]) == (
+        "out\n", "err\n", 9, "exited")
+    assert (answer["stdout_bytes"], answer["stderr_bytes"], answer["truncated"]) == (4, 4, False)
+    assert answer["shell"] == {"shell_id": shell.number, "cwd": "/workspace", "generation": 1,
+                               "exited": False, "respawned": False, "restored": []}
+    process = server.process_of(session, answer["process_id"])
+    assert (process["state"], process["shell_id"], process["exit_code"]) == (
+        "exited", shell.number, 9)
+    assert server.output(session, answer["process_id"]) == b"out\n"
+
+
+def test_output_beyond_what_an_answer_carries_is_kept(server, session, shell):
+    answer = shell.run("head -c 3000000 /dev/zero | tr '\\0' x; echo e >&2")
+    assert answer["truncated"] and answer["stdout_bytes"] == 3000000
+    assert server.output(session, answer["process_id"]) == b"x" * 3000000
+    again = shell.run("echo small")
+    assert (again["stdout"], again["truncated"]) == ("small\n", False)
+
+
+def test_output_of_the_background_belongs_to_the_run_that_began_it(server, session, shell):
+    first = shell.run("(until [ -e go ]; do sleep 0.01; done; echo late; echo done > said) & :")
+    second = shell.run("touch go; until [ -e said ]; do sleep 0.01; done; echo mine")
+    assert second["stdout"] == "mine\n"
+    wait_until(lambda: server.output(session, first["process_id"]) == b"late\n", "it is kept")
+
+
+@pytest.mark.parametrize("events", [False, True])
+def test_a_run_can_be_followed(shell, events):
+    command = "echo one; until [ -e go ]; do sleep 0.01; done; echo two >&2; cd /tmp; false"
+    with shell.stream(command, events=events) as messages:
+        kind, begun = next(messages)
+        assert (kind, list(begun)) == ("start", ["process_id"])
+        assert next(messages) == ("stdout", {"offset": 0, "data": "one\n"})
+        shell.server.stdout(shell.session, "touch go")
+        assert next(messages) == ("stderr", {"offset": 0, "data": "two\n"})
+        kind, end = next(messages)
+        assert (kind, end["exit_code"], end["process_id"]) == ("exit", 1, begun["process_id"])
+        assert end["shell"]["cwd"] == "/tmp"
+        assert list(messages) == []
+
+
+def test_one_at_a_time_in_the_order_of_asking(server, session, shell):
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        first = pool.submit(shell.run, "until [ -e go ]; do sleep 0.01; done; echo 0 >> order")
+        shell.wait_running()
+        others = []
+        for n in range(1, 4):
+            others.append(pool.submit(shell.run, f"echo {n} >> order; sleep 0.2", timeout=5))
+            wait_until(lambda: shell.show()["waiting_runs"] == n, "it waits")
+        server.stdout(session, "touch go")
+        for future in [first, *others]:
+            assert future.result()["exit_code"] == 0
+    assert shell.say("cat order") == "0\n1\n2\n3\n"
+
+
+def test_too_many_don_t_wait(shell):
+    with concurrent.futures.ThreadPoolExecutor(40) as pool:
+        futures = [pool.submit(shell.try_run, "until [ -e go ]; do sleep 0.01; done")
+                   for _ in range(40)]
+        wait_until(lambda: sum(f.done() for f in futures) == 7, "seven are refused")
+        refused = [f.result() for f in futures if f.done()]
+        assert {reply.status for reply in refused} == {503}
+        assert "open another one" in refused[0].json["error"]
+        shell.server.stdout(shell.session, "touch go")
+        assert sorted(f.result().status for f in futures) == [200] * 33 + [503] * 7
+
+
+def test_who_leaves_the_line_holds_up_nobody(server, session, shell):
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        first = pool.submit(shell.run, "until [ -e go ]; do sleep 0.01; done")
+        shell.wait_running()
+        with contextlib.closing(server.connect()) as leaving:
+            leaving.request("POST", f"{shell.path}/run", json.dumps({"command": "touch left"}),
+                            {"Content-Type": "application/json"})
+            wait_until(lambda: shell.show()["waiting_runs"] == 1, "it waits")
+        last = pool.submit(shell.run, "echo last")
+        server.stdout(session, "touch go")
+        assert first.result()["exit_code"] == 0 and last.result()["stdout"] == "last\n"
+
+
+# ---- the end of a command ----
+
+@pytest.mark.parametrize("command", [
+    "sleep 300; touch after", "while :; do :; done; touch after", "(sleep 300); touch after",
+    "while :; do sleep 0.01; done", "x=$(sleep 300); touch after", "sleep 300 | cat; touch after",
+    "trap '' INT TERM; sleep 300; touch after", "sleep 300 || touch after",
+    "trap 'echo no' INT; while :; do sleep 1; done", "f() { sleep 300; touch after; }; f",
+    "sh -c 'trap \"\" INT TERM HUP; sleep 300'; touch after", "sleep 300 & wait; touch after",
+    "mkfifo p; read x < p; touch after", "mkfifo p; cat p; touch after", "kill -STOP $$",
+    "setsid sleep 300 & setsid sh -c 'sleep 300 & sleep 300'; touch after",
+    "trap 'while :; do :; done' USR1; kill -USR1 $$; touch after",
+    "python3 -c 'import signal,time\nsignal.signal(2, signal.SIG_IGN)\ntime.sleep(300)'"])
+def test_a_timeout_ends_the_command_and_not_the_shell(server, session, shell, command):
+    shell.say("cd /tmp; cd /workspace; v=kept")
+    before = len(people(server, session))
+    answer = shell.run(f"w=new; {command}", timeout=0.4)
+    assert (answer["exit_code"], answer["cause"], answer["timed_out"], answer["signal"]) == (
+        124, "timeout", True, 9)
+    assert answer["stderr"].endswith("timed out after 0.400 s\n")
+    assert answer["shell"]["respawned"] is False and answer["shell"]["exited"] is False
+    assert shell.say("echo $v $w; ls after 2>/dev/null | wc -l") == "kept new\n0\n"
+    wait_until(lambda: len(people(server, session)) == before, "all that it started is gone")
+
+
+def test_a_timeout_spares_what_earlier_commands_left_running(server, session, shell):
+    shell.run("sleep 301 & (setsid sleep 302 &)")
+    wait_until(lambda: len(pids_of(server, session, "sleep")) == 2, "both run")
+    older = pids_of(server, session, "sleep")
+    shell.run("sleep 303 & sleep 304", timeout=0.3)
+    wait_until(lambda: pids_of(server, session, "sleep") == older, "only the new ones are gone")
+    assert "sleep 301" in shell.say("jobs")
+    again = shell.run("trap '' RTMAX INT; while :; do :; done", timeout=0.2)
+    assert again["shell"]["respawned"] is True
+    assert pids_of(server, session, "sleep") == older
+    shell.delete()
+    wait_until(lambda: people(server, session) == [], "with the shell all goes")
+
+
+def test_a_fork_bomb_is_ended_and_the_shell_lives(server, session, shell):
+    shell.say("v=kept")
+    answer = shell.run("b() { b | b & }; b; sleep 300", timeout=1)
+    assert answer["cause"] == "timeout"
+    again = shell.run("echo $v")
+    assert again["stdout"] == "kept\n"
+    wait_until(lambda: len(people(server, session)) == 1, "only the shell is left")
+
+
+@pytest.mark.parametrize("command", [
+    "trap '' RTMAX INT; while :; do :; done", "trap 'while :; do :; done' RTMAX INT; sleep 300"])
+def test_a_shell_that_does_not_come_back_is_opened_again(shell, command):
+    shell.say("cd /tmp; v=kept; f() { echo f; }; alias a='echo a'; set -o noclobber; export E=1")
+    answer = shell.run(f"v=lost; {command}", timeout=0.2)
+    assert (answer["cause"], answer["exit_code"]) == ("timeout", 124)
+    assert answer["shell"] == {"shell_id": shell.number, "cwd": "/tmp", "generation": 2,
+                               "exited": False, "respawned": True, "restored": RESTORED}
+    assert shell.say("pwd; echo $v; f; a; set -o | grep -c 'noclobber.*on'; bash -c 'echo $E'") == (
+        "/tmp\nkept\nf\na\n1\n1\n")
+
+
+@pytest.mark.parametrize("command,code,cause", [
+    ("exit 3", 3, "exited"), ("echo x; exit", 0, "exited"), ("exec sh -c 'exit 5'", 5, "exited"),
+    ("kill -9 $$", 137, "signal"), ("set -e; false; touch no", 1, "exited"),
+    ("set -eu; echo $nope", 1, "exited"), ("trap 'exit 6' DEBUG; :", 6, "exited"),
+    ("PROMPT_COMMAND='exit 8'", 8, "exited"), ("f() { exit 9; }; f | cat; f", 9, "exited")])
+def test_a_shell_that_ends_says_so_and_is_opened_again(shell, command, code, cause):
+    shell.say("cd /tmp; v=kept")
+    answer = shell.run(f"v=lost; {command}")
+    assert (answer["exit_code"], answer["cause"]) == (code, cause), answer
+    facts = answer["shell"]
+    assert (facts["exited"], facts["respawned"], facts["restored"]) == (True, True, RESTORED)
+    assert shell.show()["last_end"]["exit_code"] == code
+    assert shell.say("pwd; echo $v; ls no 2>/dev/null | wc -l") == "/tmp\nkept\n0\n"
+
+
+def test_a_program_in_place_of_the_shell_has_its_time(shell):
+    shell.say("v=kept")
+    answer = shell.run("exec sh -c 'sleep 3; echo slept'")
+    assert (answer["stdout"], answer["exit_code"], answer["shell"]["exited"]) == ("slept\n", 0, True)
+    assert shell.run("exec sleep 300", timeout=0.3)["cause"] == "timeout"
+    assert shell.say("echo $v") == "kept\n"
+
+
+def test_a_long_quiet_command_is_left_alone(shell):
+    assert shell.say("sleep 4; echo slept") == "slept\n"
+
+
+def test_the_first_command_may_end_it_too(server, session):
+    mine = open_shell(server, session, cwd="/tmp", env={"A": "1"})
+    facts = mine.run("A=2; exit 1")["shell"]
+    assert (facts["respawned"], facts["restored"]) == (True, [])
+    assert mine.say("pwd; echo $A") == "/tmp\n1\n"
+
+
+def test_what_was_unset_does_not_come_back_with_a_new_shell(server, session):
+    mine = open_shell(server, session, env={"GONE": "1"})
+    mine.say("unset GONE; readonly R=5; declare -i n=3; declare -a l=('a b' $'c\\nd'); "
+             "declare -A m=([k' ']=v); x=$'q\\'\"$'; export -f nothing 2>/dev/null; "
+             "g() { local y=1; cat <<E\nin $y\nE\n}; export -f g; shopt -s extglob; "
+             "h() { [[ $1 == +(a) ]]; }; trap 'echo t' USR2; umask 027; set -u", )
+    mine.run("exit")
+    assert mine.run("echo ${GONE-gone}; echo $R; n=4+4; echo $n; echo \"${l[0]}|${l[1]}\"; "
+                    "echo ${m['k ']}; echo \"$x\"; bash -c g; h aa && echo h; kill -USR2 $$; umask; "
+                    "echo $-")["stdout"] == (
+        "gone\n5\n8\na b|c\nd\nv\nq'\"$\nin 1\nh\nt\n0027\nhiuBs\n")
+
+
+def test_an_interrupt_ends_the_command_with_130(server, session, shell):
+    shell.run("sleep 301 & :")
+    older = wait_until(lambda: pids_of(server, session, "sleep"), "it runs")
+    for command in ("v=kept; sleep 300; touch after", "while :; do :; done", "sleep 300 | cat"):
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            future = pool.submit(shell.run, command)
+            shell.wait_running(command)
+            wait_until(lambda: shell.interrupt().status in (200, 409) and future.done(), "it ends")
+            answer = future.result()
+        assert (answer["exit_code"], answer["cause"]) == (130, "exited"), answer
+        assert answer["shell"]["respawned"] is False
+    assert shell.say("echo $v; ls after 2>/dev/null | wc -l") == "kept\n0\n"
+    assert pids_of(server, session, "sleep") == older
+    assert shell.interrupt().status == 409
+
+
+def test_who_takes_care_of_an_interrupt_goes_on(server, session, shell):
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        future = pool.submit(shell.run, "trap 'echo caught; done=1' INT; touch ready; "
+                                        "until [ \"$done\" ]; do sleep 0.01; done; echo end")
+        wait_until(lambda: server.stdout(session, "ls ready 2>/dev/null; true"), "it is ready")
+        assert shell.interrupt().status == 200
+        answer = future.result()
+    assert (answer["stdout"], answer["exit_code"]) == ("caught\nend\n", 0)
+    assert shell.say("echo on") == "on\n"
+
+
+def test_a_run_can_be_ended_as_a_process(server, session, shell):
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        future = pool.submit(shell.run, "v=kept; sleep 300; touch after")
+        number = shell.wait_running()
+        ended = server.request("DELETE", f"/api/sessions/{session}/processes/{number}").json
+        assert (ended["state"], ended["cause"]) == ("exited", "killed")
+        assert future.result()["exit_code"] == 137
+    assert shell.say("echo $v; ls after 2>/dev/null | wc -l") == "kept\n0\n"
+
+
+def test_with_a_shell_all_that_it_started_ends(server, session, shell):
+    shell.run("sleep 300 & (setsid sh -c 'trap \"\" HUP TERM; sleep 300' &)")
+    wait_until(lambda: len(people(server, session)) == 4, "all run")
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        running = pool.submit(shell.run, "echo begun; sleep 300")
+        shell.wait_running()
+        waiting = pool.submit(shell.try_run, "echo never")
+        wait_until(lambda: shell.show()["waiting_runs"] == 1, "it waits")
+        assert shell.delete().status == 200
+        assert (running.result()["cause"], running.result()["stdout"]) == ("killed", "begun\n")
+        assert waiting.result().status == 409
+    wait_until(lambda: people(server, session) == [], "nothing is left")
+    assert shell.delete().status == 404
+    assert shell.try_run("true").status == 404
+    assert server.stdout(session, "ls -A /dev/shm") == ""
+
+
+# ---- commands that are hard on a shell ----
+
+LONG = "x='" + "y" * (1 << 20) + "'; echo ${#x}"
+
+
+@pytest.mark.parametrize("command,out,code", [
+    ("echo 'unbalanced", "", 2), ("if true; then", "", 2), ("echo a; )", "", 2), ("}", "", 2),
+    ("cat <<E\nin\nE\necho after", "in\nafter\n", 0), ("cat <<E\nno end", "no end\n", 0),
+    ("echo a\\", "a\n", 0), ("# only a comment", "", 0), ("  ", None, None), ("\n\n", None, None),
+    (LONG, f"{1 << 20}\n", 0), ("cat; read x; echo $?", "1\n", 0), ("exec 1>f; echo hidden", "", 0),
+    ("exec 2>&1; echo e >&2", "e\n", 0), ("exec >&- 2>&-", "", 0), ("exec 0<&-; echo x", "x\n", 0),
+    ("for i in {3..40}; do eval \"exec $i>&-\"; done; echo x", "x\n", 0),
+    ("exec 10>&- 11>&- 12>&- 255>&-; echo x", "x\n", 0), ("PS1='$(echo x)' PS2=y PS4=z; :", "", 0),
+    ("PROMPT_COMMAND='echo noise; echo noise >&2'; echo x", "x\n", 0), ("IFS=b; echo abc", "abc\n", 0),
+    ("set -x; echo x; set +x", "x\n", 0), ("set -v", "", 0), ("set -n", "", 0), ("set -u", "", 0),
+    ("set -f", "", 0), ("set -C", "", 0), ("set -k; set -a", "", 0), ("set -o posix; echo x", "x\n", 0),
+    ("set -E; trap 'echo dbg' DEBUG; trap 'echo err' ERR", None, 0), ("return 4", "", 4),
+    ("break; continue; echo x", None, 0), ("trap 'echo bye' EXIT; :", "", 0),
+    ("trap 'echo r' RETURN", None, 0), ("alias builtin=false echo=false .=false printf=false", "", 0),
+    ("alias for=false case=false; alias \\{=false", None, None),
+    ("printf() { :; }; declare() { :; }; cd() { :; }; set() { :; }; trap() { :; }", "", 0),
+    ("eval() { exit 1; }; source() { exit 1; }; command() { exit 1; }; .() { exit 1; }", None, None),
+    ("enable -n eval printf source . declare", None, None), ("unset PATH PWD IFS HOME PS1; echo x", "x\n", 0),
+    ("PWD=/nowhere; OLDPWD=; echo x", "x\n", 0), ("BASH_ENV=/nope ENV=/nope; echo x", "x\n", 0),
+    ("bind -x '\"a\":b' 2>/dev/null; echo x", "x\n", 0), ("shopt -s expand_aliases extdebug; echo x", "x\n", 0),
+    ("printf 'a\\0b\\xff'", "a\0b\ufffd", 0), ("ulimit -n 20; echo x", "x\n", 0),
+    ("stty sane 2>/dev/null; tty; :", "not a tty\n", 0), ("history; fc -l 2>/dev/null; :", "", 0),
+    ("coproc cat; echo x", "x\n", 0), ("exec {fd}>/dev/null; echo x", "x\n", 0), ("wait; jobs; disown -a", "", 0),
+    ("logout 2>/dev/null; echo x", "x\n", 0), ("suspend 2>/dev/null; echo x", "x\n", 0),
+    ("readonly PS1 PS2 IFS PATH OPTIND 2>/dev/null; echo x", "x\n", 0), ("echo !!; echo \"!x\"", "!!\n!x\n", 0),
+    ("mapfile -t < /dev/null; select i in a; do :; done < /dev/null 2>/dev/null; echo x", None, 0),
+    ("trap - RTMAX; trap '' HUP INT QUIT TERM; echo x", "x\n", 0), ("umask 777; echo x", "x\n", 0)])
+def test_a_shell_survives_what_is_hard_on_it(shell, command, out, code):
+    shell.run("v=kept")
+    reply = shell.try_run(command)
+    if code is None and out is None and reply.status == 400:
+        return  # an empty one
+    assert reply.status == 200, reply
+    answer = reply.json
+    held = answer["exit_code"] == code or code is None
+    assert held and (out is None or answer["stdout"] == out), answer
+    again = shell.run("\\builtin echo \"$v\"; \\builtin echo oops >&2; \\builtin cd /tmp")
+    assert again["stdout"].replace("dbg\n", "").replace("r\n", "") == "kept\n", (answer, again)
+    assert "oops\n" in again["stderr"] and again["exit_code"] == 0
+    assert again["shell"]["cwd"] == "/tmp" or "cd()" in command
+
+
+@pytest.mark.parametrize("command", [
+    "builtin() { :; }", "enable -n builtin", "set -r 2>/dev/null; :",
+    "exec 0</dev/null 2>/dev/null; eval 'exec '{10..30}'<&-;'", "PROMPT_COMMAND='read -r line'"])
+def test_what_can_t_be_held_is_opened_again_and_said(shell, command):
+    shell.say("v=kept; cd /tmp")
+    seen = []
+    for text in (command, "builtin echo one", "builtin echo two"):
+        answer = shell.run(text)
+        seen.append(answer)
+        if answer["shell"]["respawned"]:
+            break
+    assert seen[-1]["shell"]["respawned"] or seen[-1]["stdout"] == "two\n", seen
+    assert shell.run("builtin echo $v; builtin pwd")["stdout"] == "kept\n/tmp\n"
+
+
+def test_a_hundred_commands_each_get_their_own_output(shell):
+    for n in range(100):
+        answer = shell.run(f"echo {n}; echo e{n} >&2; (exit {n})")
+        assert (answer["stdout"], answer["stderr"], answer["exit_code"]) == (
+            f"{n}\n", f"e{n}\n", n)
+    assert shell.show()["generation"] == 1
+
+
+# ---- refusals ----
+
+@pytest.mark.parametrize("fields,words", [
+    ({}, "missing"), ({"command": 5}, "string"), ({"command": "a\0b"}, "NUL"),
+    ({"command": "ls", "timeout": 0}, "timeout"), ({"command": "ls", "stream": 1}, "stream"),
+    ({"command": "ls", "cwd": "/tmp"}, "cwd"), ({"command": "ls", "stdin": ""}, "stdin")])
+def test_wrong_runs_are_refused(server, shell, fields, words):
+    reply = server.post(f"{shell.path}/run", fields)
+    assert reply.status == 400 and words in reply.json["error"], reply
+    assert shell.say("echo fine") == "fine\n"
+
+
+@pytest.mark.parametrize("fields,words", [
+    ({"cwd": "/nowhere"}, "cwd"), ({"env": {"A": 1}}, "env"), ({"tag": "x" * 257}, "tag"),
+    ({"env": {"": "x"}}, "variable"), ({"cwd": "a\0b"}, "NUL")])
+def test_wrong_shells_are_refused(server, session, fields, words):
+    reply = try_open(server, session, **fields)
+    assert reply.status == 400 and words in reply.json["error"], reply
+    assert server.stdout(session, "ls -A /dev/shm") == ""
+
+
+def test_there_is_a_limit_of_shells(server, session):
+    for _ in range(16):
+        open_shell(server, session)
+    assert try_open(server, session).status == 503
+    Shell(server, session, 3).delete()
+    open_shell(server, session).say("true")
+
+
+def test_unknown_ones(server, session):
+    for path in (f"/api/sessions/{session}/shells/9", "/api/sessions/nobody/shells/1"):
+        assert server.get(path).status == 404
+        assert server.request("DELETE", path).status == 404
+        assert server.post(f"{path}/run", {"command": "ls"}).status == 404
+        assert server.post(f"{path}/interrupt").status == 404
+    assert server.get(f"/api/sessions/{session}/shells/x").status == 400
+
+
+# ---- idle time ----
+
+def test_a_waiting_shell_does_not_keep_its_session_from_idling(server):
+    session = server.create(f"t-{uuid.uuid4()}", timeout_minutes=0.02)
+    mine = open_shell(server, session)
+    mine.say("x=1")
+    server.wait_gone(session)
+
+
+def test_a_run_does(server):
+    session = server.create(f"t-{uuid.uuid4()}", timeout_minutes=0.02)
+    mine = open_shell(server, session)
+    mine.say("x=1")
+    assert mine.say("sleep 3; echo $x") == "1\n"
+    server.wait_gone(session)
+
+
+def test_a_shell_that_dies_while_it_waits_is_said_and_opened_again(server, session, shell):
+    shell.say("v=kept; cd /tmp")
+    inside = shell.show()["pid"]
+    server.execute(session, f"kill -9 {inside}")
+    wait_until(lambda: shell.show()["state"] == "dead", "its death is known")
+    assert shell.show()["last_end"] == {"exit_code": 137, "cause": "signal", "signal": 9}
+    answer = shell.run("echo $v; pwd")
+    assert answer["stdout"] == "kept\n/tmp\n"
+    facts = answer["shell"]
+    assert (facts["respawned"], facts["exited"], facts["restored"]) == (True, False, RESTORED)
+    assert shell.say("echo on") == "on\n"
+    assert alive(server.guest_pid(session))
