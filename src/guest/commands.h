@@ -58,6 +58,7 @@ class Commands {
   void press(Command& command);
   std::uint64_t tend(Command& command, std::uint64_t now);
   void finish_run(Command& command, int status);
+  void drop_leader(Command& command);
   void leader_ended(Command& command, int status);
   void signal_run(Command& run, int number);
   std::vector<int> newcomers(const Command& command) const;

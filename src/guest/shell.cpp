@@ -119,9 +119,11 @@ bool feed(const Shell& shell, const std::string& line) {
 // In two parts: a trace of the command does not contain what it prints.
 bool feed_nonce(Shell& shell) {
   const std::string nonce = random_name();
-  shell.nonces.push_back(nonce);
-  return feed(shell, "\\builtin printf '%s%s %s %s %s\\0' " + nonce.substr(0, 16) + " " +
-                         nonce.substr(16) + " \"$?\" \"$-\" \"$PWD\" >&2\n");
+  // The empty line ends whatever an interrupt has left of a line.
+  const bool fed = feed(shell, "\n\\builtin printf '%s%s %s %s %s\\0' " + nonce.substr(0, 16) +
+                                   " " + nonce.substr(16) + " \"$?\" \"$-\" \"$PWD\" >&2\n");
+  if (fed) shell.nonces.push_back(nonce);
+  return fed;
 }
 
 // "nonce 3 himBHs /workspace": what a prompt or a trap printed may stand before it.
@@ -255,7 +257,7 @@ bool feed_run(Shell& shell, std::uint32_t run) {
          feed_nonce(shell);
 }
 
-bool feed_question(Shell& shell) { return feed(shell, "\n") && feed_nonce(shell); }
+bool feed_question(Shell& shell) { return feed_nonce(shell); }
 
 bool feed_snapshot(Shell& shell, int code) {
   const char which = shell.snapshot == 0 ? '1' : '0';

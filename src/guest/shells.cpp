@@ -115,7 +115,13 @@ void Commands::start_run(Command& command, const Start& start) {
   } else if (home->shell->alive || !(failed = open_again(*home))) {
     failed = place_run(*home->shell, start, command.ends);
     if (!failed) home->shell->older = newcomers(*home);  // of the run before, and of all others
-    if (!failed && !feed_run(*home->shell, start.id)) failed = "reach the shell";
+    // It may be dead, and we have not heard of it yet.
+    if (!failed && !feed_run(*home->shell, start.id)) {
+      drop_leader(*home);
+      if (!(failed = open_again(*home)) && !feed_run(*home->shell, start.id)) {
+        failed = "reach the shell";
+      }
+    }
   }
   if (failed) {
     command.failure = Failure{start.id, errno, failed};
@@ -181,6 +187,14 @@ void Commands::end_newcomers(Command& command, bool spare_leader) {
   if (!spare_leader && command.pid > 0) ::kill(command.pid, SIGKILL);
 }
 
+// Nobody waits for its end: it is of no use any more.
+void Commands::drop_leader(Command& command) {
+  if (command.pid > 0) ::kill(command.pid, SIGKILL);
+  command.pid = -1;
+  command.shell->alive = false;
+  command.shell->close_sockets();
+}
+
 void Commands::on_words(Command& command) {
   Shell& shell = *command.shell;
   const RunEnd end = listen(shell, command.pid);
@@ -188,12 +202,7 @@ void Commands::on_words(Command& command) {
   // What we sent to end a run must not hit the next one.
   if (shell.ending && !end.synchronous) return;
   const int status = shell.ending ? SIGKILL : end.code << 8;
-  if (end.restricted) {
-    ::kill(command.pid, SIGKILL);
-    command.pid = -1;
-    shell.alive = false;
-    shell.close_sockets();
-  }
+  if (end.restricted) drop_leader(command);
   finish_run(command, status);
 }
 

@@ -28,7 +28,8 @@ class Shell:
 
     def run(self, command, **fields):
         reply = self.try_run(command, **fields)
-        assert reply.status == 200, reply
+        why = [line for line in self.server.log().splitlines() if "internal_error" in line]
+        assert reply.status == 200, (reply, why)
         return reply.json
 
     def say(self, command, **fields):

@@ -61,7 +61,7 @@ def test_nor_that_of_a_later_run(shell):
         answer = shell.run(f"sleep 0.05; echo {n}; (exit {n})")
         assert answer["stdout"].replace("0 h /tmp", "") == f"{n}\n", answer
         assert (answer["exit_code"], answer["shell"]["respawned"]) == (n, False)
-    assert shell.say("wait; cat forged").endswith("0 []\n")
+    assert shell.run("wait; cat forged")["stdout"].endswith("0 []\n")
 
 
 def test_a_subshell_that_has_the_shell_s_own_descriptors_is_not_believed(server, session, shell):
