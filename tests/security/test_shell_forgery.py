@@ -76,7 +76,7 @@ def test_a_subshell_that_has_the_shell_s_own_descriptors_is_not_believed(server,
 
 
 def test_who_takes_the_shell_s_input_away_wedges_nothing(server, session, shell):
-    """A subshell that reads what is meant for its parent: the run ends all the same, and says so."""
+    """A subshell that reads what is meant for its parent: the run ends all the same."""
     shell.say("v=kept")
     shell.run("(while :; do for fd in {3..30}; do read -t 0.01 -u $fd line; done; done) "
               "2>/dev/null & :")
