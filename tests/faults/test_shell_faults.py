@@ -2,12 +2,15 @@
 """Shells when something dies: the server, the shell itself, or its sandbox."""
 import concurrent.futures
 import os
+import subprocess
 
 import pytest
 
 from live import people
-from server import wait_until
+from server import Server, wait_until
 from shells import Shell, open_shell, try_open
+
+NOBODY = 65534
 
 
 def test_a_shell_outlives_the_server_with_all_that_it_knows(start_server):
@@ -145,3 +148,44 @@ def test_a_full_dev_shm_is_an_error_that_says_so_and_passes(start_server):
     assert try_open(server, session).status == 503
     server.stdout(session, "rm /dev/shm/big")
     assert shell.say("echo $v") == "kept\n"
+
+
+# ---- without root, and so without cgroups ----
+
+@pytest.fixture
+def rootless(binary):
+    def drop():
+        os.setgroups([])
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+    made = Server(preexec=drop, POOL_SIZE=0)
+    os.chown(made.state_dir, NOBODY, NOBODY)
+    try:
+        yield made.start()
+    finally:
+        subprocess.run([made.binary, "stop"], env=made.environment(), preexec_fn=drop, check=False)
+        made.remove()
+
+
+def sleeping(server, session):
+    return server.execute(session, "pgrep -xc sleep")["stdout"].strip()
+
+
+def test_without_root_a_shell_lives_on_too(rootless):
+    session = rootless.create()
+    shell = open_shell(rootless, session)
+    shell.say("v=kept; cd /tmp; sleep 301 & :")
+    timed_out = shell.run("w=new; sleep 302 & (setsid sleep 303 &); sleep 304; touch after",
+                          timeout=0.5)
+    assert (timed_out["cause"], timed_out["shell"]["respawned"]) == ("timeout", False)
+    assert shell.say("echo $v $w; pwd; ls after 2>/dev/null | wc -l") == "kept new\n/tmp\n0\n"
+    wait_until(lambda: sleeping(rootless, session) == "1", "the older one is left alone")
+    stuck = shell.run("trap '' RTMAX INT; while :; do :; done", timeout=0.3)
+    assert stuck["shell"]["respawned"] and stuck["cause"] == "timeout"
+    assert shell.say("echo $v $w") == "kept new\n"
+    left = shell.run("sleep 305 & exit 4")
+    assert (left["exit_code"], left["shell"]["exited"]) == (4, True)
+    assert shell.say("echo $v; pwd") == "kept\n/tmp\n"
+    assert shell.delete().status == 200
+    wait_until(lambda: sleeping(rootless, session) == "0", "all that it started is gone")
+    assert rootless.stdout(session, "ls -A /dev/shm") == ""
