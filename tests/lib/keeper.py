@@ -106,7 +106,7 @@ class Box:
         """Tells PID 1 to start a command; `terminal` is (rows, columns)."""
         self.number += 1
         pack = Keeper.bytes
-        self.send(struct.pack("<BIQ", self.START, self.number, int(timeout * 1000)) +
+        self.send(struct.pack("<BIBIQ", self.START, self.number, 0, 0, int(timeout * 1000)) +
                   pack("/workspace") + Keeper.list(argv) +
                   Keeper.list([*self.ENVIRONMENT, *env]) + pack(script) + pack(stdin) +
                   struct.pack("<BBII", keep_open, terminal is not None, *(terminal or (0, 0))) +
