@@ -26,6 +26,7 @@ class Docs : public testing::Test {
     add_seed_routes(router_, service_);
     add_file_routes(router_, service_);
     add_upload_routes(router_, service_);
+    add_file_operation_routes(router_, service_);
     add_status_routes(router_, service_);
     add_metrics_routes(router_, service_);
     add_health_routes(router_, service_);

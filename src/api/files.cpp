@@ -61,21 +61,6 @@ http::Response head_of(const std::string& filename, const std::string& etag,
   return head;
 }
 
-// As much as was promised, whatever happens to the file meanwhile.
-awaitable<void> send_slice(http::Exchange& exchange, sandbox::OpenFile& file, http::Slice slice) {
-  std::string buffer(std::min<std::uint64_t>(kChunk, std::max<std::uint64_t>(slice.length, 1)), 0);
-  std::uint64_t at = slice.first;
-  const std::uint64_t end = slice.first + slice.length;
-  while (at < end) {
-    const std::span<char> room{buffer.data(), std::min<std::uint64_t>(buffer.size(), end - at)};
-    const std::size_t got = co_await file.read(at, room);
-    if (got == 0) throw http::Disconnected{};  // it was cut: the client must not take it for whole
-    at += got;
-    const std::string_view piece{buffer.data(), got};
-    co_await exchange.write(piece);
-  }
-}
-
 // To clients only regular files below the workspace exist; `reason` says what else has the name.
 [[noreturn]] void refuse_download(const sandbox::FileError& error, const std::string& filename) {
   switch (error.problem()) {
@@ -100,12 +85,6 @@ awaitable<std::unique_ptr<sandbox::OpenFile>> open_file(sandbox::Sandbox& box,
     failure = error;
   }
   refuse_download(*failure, filename);
-}
-
-// Ranges are for what has a body.
-http::Slice slice_of(const http::Request& request, Bytes size, const std::string& etag) {
-  if (request.method != "HEAD") return http::select_range(request.headers, size.count, {etag, {}});
-  return {.status = 200, .first = 0, .length = size.count, .content_range = {}};
 }
 
 awaitable<http::Response> download(Service& service, Call& call) {
@@ -233,6 +212,25 @@ awaitable<http::Response> list_files(Service& service, Call& call) {
 }
 
 }  // namespace
+
+awaitable<void> send_slice(http::Exchange& exchange, sandbox::OpenFile& file, http::Slice slice) {
+  std::string buffer(std::min<std::uint64_t>(kChunk, std::max<std::uint64_t>(slice.length, 1)), 0);
+  std::uint64_t at = slice.first;
+  const std::uint64_t end = slice.first + slice.length;
+  while (at < end) {
+    const std::span<char> room{buffer.data(), std::min<std::uint64_t>(buffer.size(), end - at)};
+    const std::size_t got = co_await file.read(at, room);
+    if (got == 0) throw http::Disconnected{};  // it was cut: the client must not take it for whole
+    at += got;
+    const std::string_view piece{buffer.data(), got};
+    co_await exchange.write(piece);
+  }
+}
+
+http::Slice slice_of(const http::Request& request, Bytes size, const std::string& etag) {
+  if (request.method != "HEAD") return http::select_range(request.headers, size.count, {etag, {}});
+  return {.status = 200, .first = 0, .length = size.count, .content_range = {}};
+}
 
 std::shared_ptr<session::Session> session_of(Service& service, const std::string& id) {
   auto session = service.sessions.find(id);

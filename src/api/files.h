@@ -6,6 +6,7 @@
 #include <string>
 
 #include "api/service.h"
+#include "http/range.h"
 #include "sandbox/files.h"
 
 namespace tb::api {
@@ -17,6 +18,11 @@ std::shared_ptr<session::Session> session_of(Service& service, const std::string
 
 // What a FileError means to a client of the seed dialect.
 [[noreturn]] void refuse_file(const sandbox::FileError& error, const std::string& filename);
+
+// What of a file a request wants: ranges are for what has a body.
+http::Slice slice_of(const http::Request& request, Bytes size, const std::string& etag);
+// As much as was promised, whatever happens to the file meanwhile: one that was cut breaks off.
+awaitable<void> send_slice(http::Exchange& exchange, sandbox::OpenFile& file, http::Slice slice);
 
 // MiB, rounded to two places, as the seeds' bodies have it.
 double mebibytes(Bytes bytes);

@@ -22,12 +22,7 @@ struct IsolationRow {
   std::string detail;
 };
 
-// What the file routes refuse; the kernel holds the sandbox itself to its limit of bytes.
-struct FileLimits {
-  Bytes file = 100_MiB;
-  std::uint64_t count = 1000;
-  Bytes workspace = 500_MiB;
-};
+using FileLimits = sandbox::FileLimits;
 
 struct Service {
   session::Sessions& sessions;
@@ -59,6 +54,7 @@ inline Milliseconds since(std::chrono::steady_clock::time_point start) {
 void add_seed_routes(Router& router, Service& service);
 void add_file_routes(Router& router, Service& service);
 void add_upload_routes(Router& router, Service& service);
+void add_file_operation_routes(Router& router, Service& service);
 void add_status_routes(Router& router, Service& service);
 void add_health_routes(Router& router, Service& service);
 void add_process_routes(Router& router, Service& service);

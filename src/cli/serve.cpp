@@ -54,6 +54,7 @@ class Program {
     api::add_seed_routes(router_, service_);
     api::add_file_routes(router_, service_);
     api::add_upload_routes(router_, service_);
+    api::add_file_operation_routes(router_, service_);
     api::add_status_routes(router_, service_);
     api::add_health_routes(router_, service_);
     api::add_process_routes(router_, service_);

@@ -2,43 +2,20 @@
 #include "guest/files.h"
 
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <poll.h>
-#include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 
 #include "guest/files_wire.h"
+#include "guest/names.h"
+#include "guest/operations.h"
 #include "guest/tree.h"
 #include "os/fdpass.h"
 
 namespace tb::guest::files {
 namespace {
-
-constexpr mode_t kFileMode = 0644;
-constexpr mode_t kDirectoryMode = 0755;
-
-Reason reason_of(int number) {
-  switch (number) {
-    case ENOENT: return Reason::not_found;
-    case ENXIO:  // a socket, or a FIFO without a reader
-    case EISDIR: return Reason::not_regular;
-    case EXDEV:
-    case ELOOP: return Reason::outside;
-    case ENOTDIR: return Reason::blocked;
-    case EACCES:
-    case EPERM: return Reason::denied;
-    case ENOSPC:
-    case EDQUOT: return Reason::full;
-    case ENAMETOOLONG:
-    case EINVAL: return Reason::bad_name;
-    default: return Reason::failed;
-  }
-}
 
 Answer refuse(Reason reason, int number = 0) {
   Answer answer;
@@ -49,36 +26,6 @@ Answer refuse(Reason reason, int number = 0) {
 }
 
 Answer refuse_errno() { return refuse(reason_of(errno), errno); }
-
-struct File {
-  int fd = -1;
-  File() = default;
-  explicit File(int opened) : fd(opened) {}
-  File(File&& other) noexcept : fd(other.fd) { other.fd = -1; }
-  File& operator=(File&& other) noexcept {
-    std::swap(fd, other.fd);
-    return *this;
-  }
-  ~File() {
-    if (fd >= 0) ::close(fd);
-  }
-  explicit operator bool() const { return fd >= 0; }
-};
-
-// Splits into the directory (may be empty) and the last name.
-struct Split {
-  std::string directory;
-  std::string name;
-};
-Split split(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return {{}, path};
-  return {path.substr(0, slash), path.substr(slash + 1)};
-}
-
-bool plain_name(const std::string& name) {
-  return !name.empty() && name != "." && name != ".." && name.size() <= kMaxName;
-}
 
 class Helper {
  public:
@@ -91,6 +38,10 @@ class Helper {
       wait_for(POLLIN);
       if (os::receive_packet(socket_, packet) != 1) return;
       for (std::size_t i = 0; i < packet.fd_count; ++i) ::close(packet.fds[i]);
+      if (is_operation({packet.data, packet.size})) {
+        if (!obey_operation({packet.data, packet.size}, {root_, socket_, new_})) return;
+        continue;
+      }
       Request request;
       if (!Request::decode({packet.data, packet.size}, request)) return;
       if (!obey(request)) return;
@@ -160,7 +111,7 @@ class Helper {
     if (!new_) return refuse(Reason::failed, EBADF);
     const Split parts = split(path);
     if (!plain_name(parts.name)) return refuse(Reason::bad_name);
-    File directory{make_directories(parts.directory)};
+    File directory{make_directories(root_, parts.directory)};
     if (!directory) return refuse_errno();
     struct stat before{};
     if (::fstatat(directory.fd, parts.name.c_str(), &before, AT_SYMLINK_NOFOLLOW) == 0) {
@@ -169,56 +120,13 @@ class Helper {
       // As an editor would: the content is new, the permissions stay.
       ::fchmod(new_.fd, before.st_mode & 0777);
     }
-    if (!give_name(directory.fd, parts.name)) return refuse_errno();
+    if (!give_name(new_.fd, directory.fd, parts.name, true)) return refuse_errno();
     struct stat info{};
     ::fstat(new_.fd, &info);
     Answer answer;
     answer.entries.push_back(describe(parts.name, info));
     new_ = File{};
     return answer;
-  }
-
-  bool link_new(int directory, const char* name) const {
-    char source[32];
-    std::snprintf(source, sizeof source, "/proc/self/fd/%d", new_.fd);
-    return ::linkat(AT_FDCWD, source, directory, name, AT_SYMLINK_FOLLOW) == 0;
-  }
-
-  // linkat(2) replaces nothing: a name that is taken is replaced by rename(2), in one step. The
-  // tenant can't guess the name between the two and take it; to see and remove it ends the upload,
-  // since a file that has lost its first name gets no other.
-  bool give_name(int directory, const std::string& name) const {
-    if (link_new(directory, name.c_str())) return true;
-    if (errno != EEXIST) return false;
-    unsigned long long random = 0;
-    if (::getrandom(&random, sizeof random, 0) != sizeof random) return false;
-    char temporary[48];
-    std::snprintf(temporary, sizeof temporary, ".upload-%016llx.tmp", random);
-    if (!link_new(directory, temporary)) return false;
-    if (::renameat(directory, temporary, directory, name.c_str()) == 0) return true;
-    const int why = errno;
-    ::unlinkat(directory, temporary, 0);
-    errno = why;
-    return false;
-  }
-
-  // One component at a time, each opened beneath the one before: links lead nowhere.
-  int make_directories(const std::string& path) {
-    File at{open_directory(root_, {})};
-    std::size_t start = 0;
-    while (at && start < path.size()) {
-      const std::size_t slash = std::min(path.find('/', start), path.size());
-      const std::string name = path.substr(start, slash - start);
-      start = slash + 1;
-      if (name.empty()) continue;
-      if (!plain_name(name)) return errno = EINVAL, -1;
-      if (::mkdirat(at.fd, name.c_str(), kDirectoryMode) != 0 && errno != EEXIST) return -1;
-      at = File{
-          open_beneath(at.fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0, RESOLVE_NO_SYMLINKS)};
-    }
-    const int fd = at.fd;
-    at.fd = -1;
-    return fd;
   }
 
   bool list(const Request& request) {

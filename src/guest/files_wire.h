@@ -44,6 +44,15 @@ enum class Reason : std::uint8_t {
   denied = 6,       // permissions of the tenant's own files
   full = 7,         // no space, or the quota is used up
   bad_name = 8,     // too long, empty
+  // Only of operations (operations_wire.h):
+  exists = 9,      // something has this name
+  not_empty = 10,  // a directory
+  not_directory = 11,
+  too_large = 12,  // a file
+  too_many = 13,   // files
+  bad_pattern = 14,
+  bad_archive = 15,
+  changed = 16,  // since it was read
 };
 
 struct Request {
@@ -129,7 +138,7 @@ struct Answer {
       if (to.entries.back().type > Type::other) return false;
     }
     return in.done() && to.type >= Message::opened && to.type <= Message::refused &&
-           to.reason <= Reason::bad_name;
+           to.reason <= Reason::changed;
   }
 };
 

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "guest/files_wire.h"
+#include "native/operations.h"
 #include "os/fdpass.h"
 
 namespace tb::native {
@@ -28,41 +29,6 @@ struct Reply {
   os::Fd fd;
 };
 
-[[noreturn]] void refuse(const wire::Answer& answer) {
-  switch (answer.reason) {
-    case wire::Reason::not_found:
-      throw FileError{FileProblem::not_found, "File not found in workspace"};
-    case wire::Reason::not_regular: throw FileError{FileProblem::not_regular, "Not a regular file"};
-    case wire::Reason::outside:
-      throw FileError{FileProblem::outside, "The path leads out of the workspace"};
-    case wire::Reason::link: throw FileError{FileProblem::link, "A symbolic link has this name"};
-    case wire::Reason::blocked:
-      throw FileError{FileProblem::blocked, "A part of the path is not a directory"};
-    case wire::Reason::denied:
-      throw FileError{FileProblem::denied, "The file's permissions forbid this"};
-    case wire::Reason::full: throw FileError{FileProblem::full, "The workspace is full"};
-    case wire::Reason::bad_name: throw FileError{FileProblem::bad_name, "Invalid filename"};
-    case wire::Reason::failed: break;
-  }
-  if (answer.number == EAGAIN) {
-    throw Error{Code::unavailable, "The file is being changed all the time; try again"};
-  }
-  throw Error{Code::internal,
-              std::string{"file access in the sandbox: "} + ::strerrordesc_np(answer.number)};
-}
-
-FileInfo to_info(const wire::Entry& entry) {
-  FileInfo info;
-  info.name = entry.name;
-  info.type = static_cast<sandbox::FileType>(entry.type);
-  info.mode = entry.mode;
-  info.size = Bytes{entry.size};
-  const std::chrono::nanoseconds since{static_cast<std::int64_t>(entry.modified_ns)};
-  info.modified = std::chrono::system_clock::time_point{
-      std::chrono::duration_cast<std::chrono::system_clock::duration>(since)};
-  return info;
-}
-
 // The helper runs our code, but what it passes is looked at before it is believed.
 struct stat check_regular(const os::Fd& fd) {
   // A descriptor that we have no room for gets lost on the way.
@@ -72,17 +38,6 @@ struct stat check_regular(const os::Fd& fd) {
     throw FileError{FileProblem::not_regular, "Not a regular file"};
   }
   return info;
-}
-
-// The tenant can set the time of the last modification, but not the one of the last change; and a
-// file that takes the place of another one has another number.
-std::string version_of(const struct stat& info) {
-  char text[80];
-  std::snprintf(text, sizeof text, "%llx-%llx.%lx-%llx",
-                static_cast<unsigned long long>(info.st_ino),
-                static_cast<unsigned long long>(info.st_ctim.tv_sec), info.st_ctim.tv_nsec,
-                static_cast<unsigned long long>(info.st_size));
-  return text;
 }
 
 }  // namespace
@@ -96,6 +51,8 @@ class NativeFiles::Link {
     if (os::send_packet(socket_.native_handle(), request.encode()) != 1) throw ended();
     co_return co_await next();
   }
+
+  asio::posix::stream_descriptor& socket() { return socket_; }
 
   awaitable<Reply> next() {
     static char buffer[os::kMaxPacket];  // one thread, and nothing of it is kept
@@ -113,7 +70,9 @@ class NativeFiles::Link {
       const auto readable = co_await within(kAnswer, wait());
       if (!readable) throw Error{Code::unavailable, "The sandbox does not answer about files"};
     }
-    if (reply.answer.type == wire::Message::refused) refuse(reply.answer);
+    if (reply.answer.type == wire::Message::refused) {
+      refuse_file(reply.answer.reason, reply.answer.number, {});
+    }
     co_return reply;
   }
 
@@ -192,6 +151,20 @@ class NativeFiles::Writing : public sandbox::NewFile {
     co_return to_info(reply.answer.entries.front());
   }
 
+  awaitable<sandbox::Named> commit_as(std::string path, sandbox::Naming naming) override {
+    wire::OperationRequest request;
+    request.type = wire::Operation::commit;
+    request.path = std::move(path);
+    request.other = std::move(naming.replaces);
+    request.flags = (naming.exclusive ? wire::OperationRequest::exclusive : 0u) |
+                    (naming.append ? wire::OperationRequest::append : 0u) |
+                    (naming.mode ? wire::OperationRequest::set_mode : 0u);
+    request.mode = naming.mode.value_or(0);
+    request.file_bytes = naming.most.count;
+    const OperationReply reply = co_await ask_operation(link_->socket(), std::move(request));
+    co_return sandbox::Named{only_item(reply), reply.answer.complete != 0};
+  }
+
  private:
   asio::thread_pool& disk_;
   std::unique_ptr<Link> link_;
@@ -199,7 +172,7 @@ class NativeFiles::Writing : public sandbox::NewFile {
   os::Fd fd_;
 };
 
-std::unique_ptr<NativeFiles::Link> NativeFiles::connect() {
+os::Fd NativeFiles::dial() {
   int ends[2];
   check(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), "socketpair");
   os::Fd ours{ends[0]};
@@ -207,7 +180,11 @@ std::unique_ptr<NativeFiles::Link> NativeFiles::connect() {
   // Only our end: the helper waits in the kernel for each request, and on a slow reader.
   check(::fcntl(ours.get(), F_SETFL, O_NONBLOCK), "fcntl");
   if (!pass_(std::move(theirs))) throw Error{Code::unavailable, "the sandbox is gone"};
-  return std::make_unique<Link>(executor_, std::move(ours));
+  return ours;
+}
+
+std::unique_ptr<NativeFiles::Link> NativeFiles::connect() {
+  return std::make_unique<Link>(executor_, dial());
 }
 
 awaitable<std::unique_ptr<sandbox::OpenFile>> NativeFiles::open(std::string path) {
@@ -219,7 +196,7 @@ awaitable<std::unique_ptr<sandbox::OpenFile>> NativeFiles::open(std::string path
   const struct stat found = check_regular(reply.fd);
   FileInfo info = reply.answer.entries.empty() ? FileInfo{} : to_info(reply.answer.entries.front());
   info.size = Bytes{static_cast<std::uint64_t>(found.st_size)};
-  info.version = version_of(found);
+  info.version = wire::version_of(found);
   co_return std::make_unique<Reading>(disk_, std::move(info), std::move(reply.fd));
 }
 

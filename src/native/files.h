@@ -21,11 +21,24 @@ class NativeFiles : public sandbox::Files {
   awaitable<std::unique_ptr<sandbox::NewFile>> create() override;
   awaitable<sandbox::Listing> list(std::string path, std::size_t most) override;
   awaitable<sandbox::Usage> usage() override;
+  // ---- operations.cpp ----
+  awaitable<sandbox::FileInfo> stat(std::string path) override;
+  awaitable<sandbox::Listing> walk(sandbox::WalkSpec spec) override;
+  awaitable<sandbox::FoundLines> search(sandbox::SearchSpec spec) override;
+  awaitable<sandbox::Named> make_directory(std::string path, std::optional<unsigned> mode) override;
+  awaitable<sandbox::FileInfo> move(std::string from, std::string to, bool replaces) override;
+  awaitable<void> remove(std::string path, bool recursive) override;
+  // ---- archives.cpp ----
+  awaitable<std::unique_ptr<sandbox::ArchiveReader>> archive(std::vector<std::string> paths,
+                                                             bool gzip, Bytes most) override;
+  awaitable<std::unique_ptr<sandbox::ArchiveWriter>> unpack(std::string path,
+                                                            sandbox::FileLimits limits) override;
 
  private:
   class Link;
   class Reading;
   class Writing;
+  os::Fd dial();  // our end of a new helper's socket
   std::unique_ptr<Link> connect();
   static awaitable<sandbox::Usage> usage_by(Link& link);
 

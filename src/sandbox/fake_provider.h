@@ -10,6 +10,7 @@
 
 #include "base/async.h"
 #include "base/error.h"
+#include "sandbox/fake_files.h"
 #include "sandbox/fake_shell.h"
 #include "sandbox/sandbox.h"
 
@@ -140,85 +141,6 @@ class FakeProcess : public Process {
   std::optional<Exit> exit_;
   std::function<void(const Exit&)> on_exit_;
   Signal changed_;
-};
-
-// Files in a map; directories are what their names say.
-class FakeFiles : public Files {
- public:
-  std::map<std::string, std::string> content;
-  std::optional<FileProblem> refuse;  // what every call says
-
-  class Open : public OpenFile {
-   public:
-    Open(std::string name, std::string text) : text_(std::move(text)) {
-      info_.name = std::move(name);
-      info_.mode = 0100644;
-      info_.size = Bytes{text_.size()};
-    }
-    const FileInfo& info() const override { return info_; }
-    awaitable<std::size_t> read(std::uint64_t offset, std::span<char> out) override {
-      if (offset >= text_.size()) co_return 0;
-      co_return text_.copy(out.data(), out.size(), offset);
-    }
-
-   private:
-    std::string text_;
-    FileInfo info_;
-  };
-  class New : public NewFile {
-   public:
-    New(FakeFiles& files, Usage used) : files_(files), used_(used) {}
-    const Usage& used() const override { return used_; }
-    awaitable<void> write(std::string_view bytes) override {
-      text_ += bytes;
-      co_return;
-    }
-    awaitable<FileInfo> commit(std::string path) override {
-      files_.check();
-      FileInfo info;
-      info.name = path;
-      info.size = Bytes{text_.size()};
-      files_.content[path] = std::move(text_);
-      co_return info;
-    }
-
-   private:
-    FakeFiles& files_;
-    Usage used_;
-    std::string text_;
-  };
-
-  void check() const {
-    if (refuse) throw FileError{*refuse, "refused"};
-  }
-  awaitable<std::unique_ptr<OpenFile>> open(std::string path) override {
-    check();
-    const auto found = content.find(path);
-    if (found == content.end()) throw FileError{FileProblem::not_found, "no such file"};
-    co_return std::make_unique<Open>(path, found->second);
-  }
-  awaitable<std::unique_ptr<NewFile>> create() override {
-    const Usage used = co_await usage();
-    co_return std::make_unique<New>(*this, used);
-  }
-  awaitable<Listing> list(std::string, std::size_t most) override {
-    check();
-    Listing listing;
-    for (const auto& [name, text] : content) {
-      if (listing.files.size() == most) listing.complete = false;
-      if (!listing.complete) break;
-      listing.files.push_back({name, FileType::file, 0100644, Bytes{text.size()}, {}, {}});
-    }
-    co_return listing;
-  }
-  awaitable<Usage> usage() override {
-    Usage usage;
-    for (const auto& [name, text] : content) {
-      ++usage.files;
-      usage.bytes = usage.bytes + Bytes{text.size()};
-    }
-    co_return usage;
-  }
 };
 
 // What a new process does: by default it prints its script and ends well.

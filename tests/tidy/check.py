@@ -17,10 +17,11 @@ from urllib.parse import unquote
 
 # Who may include whom. A file of src/ itself (main.cpp, config.*) and cli/ may include all.
 ALLOWED = {
-    "base": set(), "os": {"base"}, "http": {"base"}, "sandbox": {"base"},
+    "base": set(), "match": set(), "os": {"base"}, "http": {"base"}, "sandbox": {"base", "match"},
     "policy": {"base"},
-    "jail": {"os", "base", "guest/wire.h"}, "guest": {"os", "base"},
-    "native": {"sandbox", "os", "base", "guest/wire.h", "guest/files_wire.h", "jail/wire.h"},
+    "jail": {"os", "base", "guest/wire.h"}, "guest": {"os", "base", "match"},
+    "native": {"sandbox", "os", "base", "guest/wire.h", "guest/files_wire.h",
+               "guest/operations_wire.h", "jail/wire.h"},
     "docker": {"sandbox", "http", "base"}, "e2b": {"sandbox", "http", "base"},
     "session": {"sandbox", "policy", "base"},
     "hooks": {"session", "sandbox", "http", "os", "base"},
