@@ -261,13 +261,16 @@ Reader::Result Reader::next(Entry& to) {
   Extra extra;
   char block[kBlock];
   bool end = false;
+  bool in_front = false;  // something was read that belongs to an entry
   if (!skip_rest()) return Result::bad;
   for (;;) {
     name_.clear();
     if (!read_header(block, end)) return Result::bad;
+    if (end && in_front) return fail("the archive is cut"), Result::bad;
     if (end) return Result::end;
     const char type = block[kType];
     if (type != 'x' && type != 'g' && type != 'L' && type != 'K') break;
+    in_front = in_front || type != 'g';
     std::uint64_t size = 0;
     if (!number_of(view(block, kSize), size)) return fail("a broken header"), Result::bad;
     if (!read_extra(type, size, extra)) return Result::bad;

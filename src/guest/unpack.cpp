@@ -52,6 +52,7 @@ class Unpacker {
     return false;
   }
   bool refuse_errno(const tar::Entry& entry) {
+    if (errno == EISDIR) return refuse(Reason::exists, entry);
     refusal_ = refuse_operation(reason_of(errno), errno, entry.path.substr(0, 200));
     return false;
   }

@@ -20,8 +20,9 @@ inline char32_t next_character(std::string_view text, std::size_t& at) {
   const unsigned first = byte(at);
   const int more = first < 0x80 ? 0 : first < 0xc2 ? -1 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
   if (more == 0) return ++at, first;
+  if (more < 0) return ++at, kBrokenByte + first;
   char32_t value = first & (0x3fu >> more);
-  bool whole = more > 0 && first < 0xf5;
+  bool whole = first < 0xf5;
   for (int i = 1; whole && i <= more; ++i) {
     const unsigned next = byte(at + static_cast<std::size_t>(i));
     whole = (next & 0xc0) == 0x80;

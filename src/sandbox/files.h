@@ -179,11 +179,15 @@ struct Listing {
   bool complete = true;  // else there were more than asked for
 };
 
+// Who replaces a file by its old content waits for those who do the same: sandbox/writing.h.
+class EditTurns;
+
 // Paths are relative to the workspace, without . and .. parts. All throw FileError, and Error
 // {unavailable} when the sandbox can't answer.
 class Files {
  public:
   virtual ~Files() = default;
+  std::shared_ptr<EditTurns> edit_turns;  // made by the first edit
   virtual awaitable<std::unique_ptr<OpenFile>> open(std::string path) = 0;
   virtual awaitable<std::unique_ptr<NewFile>> create() = 0;
   // One directory, in no order; empty: the workspace itself.

@@ -37,8 +37,10 @@ class LimitedFile {
   LimitError full(const FileError& error) const;
 
   FileLimits limits_;
+  Files* files_ = nullptr;
   std::unique_ptr<NewFile> file_;
   Usage used_;
+  Bytes expected_;
   Bytes size_;
 };
 
@@ -67,8 +69,8 @@ class EditError : public FileError {
   std::vector<std::uint64_t> lines;  // the first hundred
 };
 
-// Replaces the file in one step, or leaves it as it is; its permissions stay. FileProblem::changed:
-// somebody else wrote meanwhile.
+// Replaces the file in one step, or leaves it as it is; its permissions stay. Edits of one path
+// wait for each other. FileProblem::changed: a program of the sandbox wrote meanwhile.
 awaitable<Edited> edit_file(Files& files, std::string path, Edit edit, FileLimits limits);
 
 }  // namespace tb::sandbox

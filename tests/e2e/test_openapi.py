@@ -13,8 +13,10 @@ OPERATIONS = {"createSession", "getSession", "getStatus", "cleanup", "execute", 
               "listProcesses", "getProcess", "endProcess", "readOutput", "writeInput",
               "closeInput", "resizeTerminal", "signalProcess", "attach", "startAndAttach",
               "openShell", "listShells", "getShell", "closeShell", "runInShell", "interruptShell",
-              "uploadFile", "downloadFile",
-              "downloadFileByQuery", "listFiles", "getHealth",
+              "statFile", "removeFile", "listTree", "readFile", "writeFile", "editFile",
+              "globFiles", "searchFiles", "makeDirectory", "moveFile", "downloadArchive",
+              "uploadArchive", "uploadFile", "downloadFile", "downloadFileByQuery", "listFiles",
+              "getHealth",
               "getMetrics", "getOpenapi", "getDocs", "getRedoc", "listDeliveries", "removeDelivery",
               "replayDelivery"}
 
