@@ -221,7 +221,7 @@ void Keeper::on_signals() {
 
 void Keeper::on_connect() {
   os::Fd socket{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
-  if (!socket) return;
+  if (!socket || stopping_) return;  // its client comes back to the next keeper
   ucred peer{};
   socklen_t size = sizeof peer;
   check(::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size), "SO_PEERCRED");

@@ -38,6 +38,7 @@ class KeeperClient {
   void on_gone(sandbox::OnGone callback) { gone_ = std::move(callback); }
   // `in_order`: it was asked to stop.
   void on_lost(std::function<void(bool in_order)> callback) { lost_ = std::move(callback); }
+  int native_handle() { return socket_.native_handle(); }
   // Cancels the reading and waits for its end.
   awaitable<void> close();
 

@@ -54,7 +54,7 @@ void NativeSandbox::listen() {
 }
 
 void NativeSandbox::on_readable() {
-  static char buffer[os::kMaxPacket];  // one thread, and nothing of it is kept
+  static thread_local char buffer[os::kMaxPacket];  // nothing of it is kept
   for (int budget = 64; budget > 0; --budget) {
     os::Packet packet{buffer, sizeof buffer};
     const int result = os::receive_packet(control_.native_handle(), packet);

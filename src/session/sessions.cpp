@@ -345,9 +345,14 @@ awaitable<std::shared_ptr<sandbox::Process>> Sessions::execute(std::shared_ptr<S
   const auto process = co_await start(session, std::move(command), who);
   const Running running = events_.command_started();
   co_await process->wait();
-  if (find(session->id) == session) touch(*session);
-  events_.command_ended(who, text, *process->exit());
+  ended(session, who, text, *process->exit());
   co_return process;
+}
+
+void Sessions::ended(const std::shared_ptr<Session>& session, const Who& who,
+                     const std::string& text, const sandbox::Exit& exit) {
+  if (find(session->id) == session) touch(*session);
+  events_.command_ended(who, text, exit);
 }
 
 awaitable<bool> Sessions::remove(std::string id) {

@@ -79,6 +79,9 @@ class Sessions {
   // Starts it and waits for its end.
   awaitable<std::shared_ptr<sandbox::Process>> execute(std::shared_ptr<Session> session,
                                                        sandbox::Command command, Who who);
+  // Its process has ended: for who waited for that by other means.
+  void ended(const std::shared_ptr<Session>& session, const Who& who, const std::string& text,
+             const sandbox::Exit& exit);
   // Ends it with all its processes and files; unknown is fine. False: there was none.
   awaitable<bool> remove(std::string id);
 
