@@ -79,6 +79,7 @@ sandbox::Command read_command(const json::object& body) {
   if (auto cwd = find_text(body, "cwd")) command.cwd = std::move(*cwd);
   if (auto input = find_text(body, "stdin")) command.input = std::move(*input);
   read_environment(body, command);
+  command.tag = read_label(body, "tag");
   return command;
 }
 
@@ -89,7 +90,6 @@ sandbox::Command read_process(const json::object& body) {
   if (script == !command.argv.empty()) refuse("give either \"command\" or \"argv\"");
   command.keep_stdin_open = find_flag(body, "stdin_open").value_or(false);
   read_terminal(body, command);
-  command.tag = read_label(body, "tag");
   command.key = read_label(body, "idempotency_key");
   return command;
 }

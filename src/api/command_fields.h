@@ -8,11 +8,11 @@
 
 namespace tb::api {
 
-// `command` (bash text) with `cwd`, `env`, `stdin` and `timeout`. Throws HttpError 400.
+// `command` (bash text) with `cwd`, `env`, `stdin`, `timeout` and `tag`. Throws HttpError 400.
 sandbox::Command read_command(const boost::json::object& body);
 
 // The same for a process that is started and left to itself: `argv` instead of `command`,
-// `stdin_open`, `pty` (true, or rows and cols), `tag`, `idempotency_key`.
+// `stdin_open`, `pty` (true, or rows and cols), `idempotency_key`.
 sandbox::Command read_process(const boost::json::object& body);
 
 }  // namespace tb::api

@@ -106,6 +106,26 @@ awaitable<http::Response> get_session(Service& service, Call& call) {
   co_return http::json_response(200, json::serialize(answer));
 }
 
+// A command that a client repeats on a new session, because the old one had expired. Counted when
+// the request ends; one that an exception leaves has failed.
+class CountedRetry {
+ public:
+  CountedRetry(Service& service, const http::Request& request)
+      : metrics_(service.metrics),
+        counts_(request.headers.find("X-Threadbox-Retry").value_or("") == "1") {}
+  CountedRetry(const CountedRetry&) = delete;
+  CountedRetry& operator=(const CountedRetry&) = delete;
+  ~CountedRetry() {
+    if (counts_) metrics_.auto_retries[result_].add();
+  }
+  void succeeded() { result_ = session::Retried::success; }
+
+ private:
+  session::Metrics& metrics_;
+  bool counts_;
+  session::Retried result_ = session::Retried::failure;
+};
+
 std::string timeout_note(const sandbox::Command& command) {
   const std::int64_t ms = command.timeout ? command.timeout->count() : 0;
   std::string seconds = std::to_string(ms / 1000);
@@ -145,12 +165,16 @@ awaitable<http::Response> execute(Service& service, Call& call) {
     const session::Who nobody{.request = call.request_id};
     service.sessions.check(service.sessions.default_policy(), command, nobody);
   }
+  CountedRetry retry{service, call.exchange.request()};
   const auto session = session_of(service, *id);
   if (find_flag(body, "stream").value_or(false)) {
-    co_return co_await stream_execution(service, call, session, std::move(command));
+    http::Response streamed = co_await stream_execution(service, call, session, std::move(command));
+    retry.succeeded();
+    co_return streamed;
   }
   const session::Who who = session->who(call.request_id);
   const auto process = co_await service.sessions.execute(session, std::move(command), who);
+  retry.succeeded();
   const sandbox::Exit& exit = *process->exit();
   sandbox::Captured out = process->captured(sandbox::Stream::out);
   sandbox::Captured err = process->captured(sandbox::Stream::err);

@@ -33,6 +33,10 @@ enum class Refused { forbidden, not_allowed, syntax, unresolved, empty };
 inline constexpr std::array<std::string_view, 5> kRefusedNames{"forbidden", "not_allowed", "syntax",
                                                                "unresolved", "empty"};
 
+// Of a command that a client sends again because its session had expired.
+enum class Retried { success, failure };
+inline constexpr std::array<std::string_view, 2> kRetriedNames{"success", "failure"};
+
 // Memory, pids, disk and cpu are the kernel's; they are met while a command runs.
 enum class Limit {
   file_size,
@@ -134,6 +138,9 @@ struct Metrics {
   CounterSet<Refused> validation_failures{registry, "threadbox_validation_failures_total",
                                           "Commands that the policy refused, by reason.", "reason",
                                           kRefusedNames};
+  CounterSet<Retried> auto_retries{registry, "threadbox_auto_retries_total",
+                                   "Commands sent again after their session had expired.", "result",
+                                   kRetriedNames};
   CounterSet<Limit> limits_exceeded{registry, "threadbox_limits_exceeded_total",
                                     "Limits that were met, by limit.", "limit", kLimitNames};
 

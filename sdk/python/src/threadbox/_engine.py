@@ -233,9 +233,10 @@ class Channel(Protocol):
         """The process as it was when the channel was opened."""
         ...
 
-    async def receive(self) -> Output | Exited | None:
-        """The next bytes; ``Exited`` when it ended; None after that. Raises ``ConflictError`` when
-        what was sent was refused (stdin is closed, no terminal); the channel stays usable."""
+    async def receive(self, timeout: float | None = None) -> Output | Exited | None:
+        """The next bytes; ``Exited`` when it ended; None after that. Raises ``TimeoutError`` when
+        nothing came in so many seconds, and ``ConflictError`` when what was sent was refused (stdin
+        is closed, no terminal); the channel stays usable after both."""
         ...
 
     async def send(self, data: bytes) -> None: ...

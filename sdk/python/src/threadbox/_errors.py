@@ -58,5 +58,17 @@ class UnsupportedError(SandboxError, NotImplementedError):
     """This engine, or this server, can't do that."""
 
 
+class UnreachableError(SandboxError, ConnectionError):
+    """The server can't be reached, or went away in the middle of an answer."""
+
+
+class ServerTimeoutError(SandboxError, TimeoutError):
+    """The server did not answer in time. What was asked for may have happened."""
+
+
+class ServerError(SandboxError):
+    """The server refused, or failed, for a reason that has no class of its own."""
+
+
 class ProtocolError(SandboxError):
     """The server answered something that no Threadbox server answers."""

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions over an engine, as coroutines: what the blocking and the asynchronous client share."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import AsyncGenerator, Mapping
+from pathlib import Path
+
+from . import _validate as validate
+from ._engine import (
+    DEFAULT_TIMEOUT,
+    DEFAULT_TIMEOUT_MINUTES,
+    Command,
+    Engine,
+    Event,
+    Executed,
+    Exited,
+    FileList,
+    ProcessInfo,
+    ProcessSpec,
+    SessionInfo,
+    SessionSpec,
+    Stream,
+    Uploaded,
+)
+from ._errors import CommandRefusedError, SandboxError, SessionExpiredError
+
+NO_SESSION = "No active session. Call get_or_create_session() first."
+THE_END = 1 << 50  # an offset that no output reaches
+
+
+def make_spec(
+    user_id: str = "",
+    thread_id: str = "",
+    timeout_minutes: float = DEFAULT_TIMEOUT_MINUTES,
+    policy: str | None = None,
+) -> SessionSpec:
+    return SessionSpec(
+        validate.check_name(user_id, "user_id"),
+        validate.check_name(thread_id, "thread_id"),
+        validate.check_minutes(timeout_minutes),
+        None if policy is None else validate.check_text(policy, "policy"),
+    )
+
+
+def make_command(
+    command: str,
+    timeout: float = DEFAULT_TIMEOUT,
+    cwd: str | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: str = "",
+) -> Command:
+    return Command(
+        validate.check_command(command),
+        validate.check_timeout(timeout),
+        None if cwd is None else validate.check_text(cwd, "cwd"),
+        validate.check_env(env),
+        validate.check_text(stdin, "stdin"),
+    )
+
+
+async def open_session(engine: Engine, spec: SessionSpec) -> SessionCore:
+    """The session of the thread, made if there is none; a fresh one without a thread."""
+    info = await find_or_create(engine, spec)
+    return SessionCore(engine, spec, info)
+
+
+async def find_or_create(engine: Engine, spec: SessionSpec) -> SessionInfo:
+    if spec.thread_id:
+        found = await engine.find_session(spec.thread_id)
+        if found is not None:
+            return found
+    # Two callers may get here at once for one thread: the later one gets the other's session.
+    return await engine.create_session(spec)
+
+
+def session_to_find(engine: Engine, thread_id: str | None) -> SessionCore | None:
+    """Of a thread of which only the name is known: good for nothing but to be closed."""
+    if not thread_id:
+        return None
+    return SessionCore(engine, make_spec("", thread_id), SessionInfo("", thread_id))
+
+
+class SessionCore:
+    """One session. Its id changes when it had expired and a command made it anew."""
+
+    def __init__(self, engine: Engine, spec: SessionSpec, info: SessionInfo) -> None:
+        self.engine, self.spec, self.info = engine, spec, info
+        self.closed = False
+
+    @property
+    def session_id(self) -> str:
+        return self.info.session_id
+
+    def _id(self) -> str:
+        if self.closed or not self.info.session_id:
+            raise ValueError(NO_SESSION)
+        return self.info.session_id
+
+    async def renew(self) -> None:
+        """Files are gone with the old session; whoever asked for a retry knows that."""
+        self.info = await find_or_create(self.engine, self.spec)
+
+    async def execute(self, command: Command, auto_retry: bool) -> Executed:
+        self.engine.check_command(self.info.policy, command.command)
+        try:
+            return await self.engine.execute(self._id(), command)
+        except SessionExpiredError:
+            if not auto_retry:
+                raise
+        await self.renew()
+        return await self.engine.execute(self._id(), again(command))
+
+    async def stream(self, command: Command, auto_retry: bool) -> AsyncGenerator[Event, None]:
+        self.engine.check_command(self.info.policy, command.command)
+        began = False
+        try:
+            async with contextlib.aclosing(self.engine.stream(self._id(), command)) as events:
+                async for event in events:
+                    began = True
+                    yield event
+                return
+        except SessionExpiredError:
+            if began or not auto_retry:
+                raise
+        await self.renew()
+        retried = self.engine.stream(self._id(), again(command))
+        async with contextlib.aclosing(retried) as events:
+            async for event in events:
+                yield event
+
+    async def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            info: SessionInfo | None = self.info
+            if not self.info.session_id:
+                info = await self.engine.find_session(self.spec.thread_id)
+            if info is not None:
+                await self.engine.close_session(info.session_id)
+
+    async def status(self) -> SessionInfo:
+        return await self.engine.session_status(self._id())
+
+    # ---- files ----
+
+    async def upload(self, name: str, data: bytes) -> Uploaded:
+        validate.check_filename(name)
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise TypeError(f"data must be bytes, not {type(data).__name__}")
+        return await self.engine.upload_file(self._id(), name, bytes(data))
+
+    async def upload_path(self, path: str | os.PathLike[str], name: str | None) -> Uploaded:
+        data = read_local(path)
+        return await self.upload(Path(path).name if name is None else name, data)
+
+    async def download(self, name: str) -> bytes:
+        validate.check_filename(name)
+        return await self.engine.download_file(self._id(), name)
+
+    async def download_path(self, name: str, path: str | os.PathLike[str] | None) -> str:
+        data = await self.download(name)
+        return write_local(name if path is None else path, data)
+
+    async def list(self, path: str, limit: int | None, offset: int) -> FileList:
+        validate.check_offset(offset)
+        return await self.engine.list_files(self._id(), path, limit, offset)
+
+    # ---- processes ----
+
+    async def start(self, spec: ProcessSpec) -> ProcessInfo:
+        if spec.command is not None:
+            self.engine.check_command(self.info.policy, spec.command)
+        return await self.engine.start(self._id(), spec)
+
+    async def wait(self, process_id: int) -> ProcessInfo:
+        """How the process ended, when it has. Its output stays."""
+        following = self.engine.follow(self._id(), process_id, "all", THE_END)
+        async with contextlib.aclosing(following) as events:
+            async for event in events:
+                if isinstance(event, Exited):
+                    return event.process
+        return await self.engine.process(self._id(), process_id)
+
+    async def read_output(self, process_id: int, stream: Stream, offset: int) -> bytes:
+        """All that is kept from an offset on, as of now."""
+        parts: list[bytes] = []
+        while True:
+            page = await self.engine.output(self._id(), process_id, stream, offset, None)
+            parts.append(page.data)
+            offset = page.offset + len(page.data)
+            if not page.data or offset >= page.total:
+                return b"".join(parts)
+
+
+def read_local(path: str | os.PathLike[str]) -> bytes:
+    local = Path(path)
+    if not local.is_file():
+        raise FileNotFoundError(f"File not found: {local}")
+    return local.read_bytes()
+
+
+def write_local(path: str | os.PathLike[str], data: bytes) -> str:
+    """Never half a file: a reader sees the old one or the new one. Returns where it is."""
+    target = Path.cwd() / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        part.write_bytes(data)
+        part.replace(target)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    return str(target)
+
+
+def make_process(
+    command: str | None,
+    argv: list[str] | None,
+    cwd: str | None,
+    env: Mapping[str, str] | None,
+    timeout: float | None,
+    tag: str,
+    stdin: str,
+    stdin_open: bool,
+    pty: bool,
+    rows: int,
+    cols: int,
+    idempotency_key: str | None,
+) -> ProcessSpec:
+    if (command is None) == (argv is None):
+        raise ValueError("give either command or argv")
+    return ProcessSpec(
+        command=None if command is None else validate.check_command(command),
+        argv=None if argv is None else validate.check_argv(argv),
+        cwd=None if cwd is None else validate.check_text(cwd, "cwd"),
+        env=validate.check_env(env),
+        timeout=None if timeout is None else validate.check_timeout(timeout),
+        tag=validate.check_label(tag, "tag"),
+        stdin=validate.check_text(stdin, "stdin"),
+        stdin_open=stdin_open,
+        pty=validate.check_size(rows, cols) if pty else None,
+        idempotency_key=idempotency_key
+        and validate.check_label(idempotency_key, "idempotency_key"),
+    )
+
+
+def again(command: Command) -> Command:
+    return Command(
+        command.command, command.timeout, command.cwd, command.env, command.stdin, retry=True
+    )
+
+
+def is_refusal(problem: BaseException) -> bool:
+    """Whether a batch should report it as the result of its command, and go on."""
+    return isinstance(problem, (CommandRefusedError, SandboxError, OSError, ValueError))

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The blocking client."""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+import uuid
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from . import _core as core
+from ._current import Current
+from ._engine import (
+    DEFAULT_TIMEOUT,
+    DEFAULT_TIMEOUT_MINUTES,
+    Engine,
+    Event,
+    iterate,
+    run,
+)
+from ._errors import SandboxError
+from ._modes import choose_mode, make_engine
+from ._processes import Processes
+from ._results import (
+    ExecuteResult,
+    FileListResult,
+    SessionResult,
+    UploadResult,
+    executed_result,
+    failed_result,
+    files_result,
+    session_result,
+    uploaded_result,
+)
+
+log = logging.getLogger("threadbox")
+StrPath = str | os.PathLike[str]
+
+
+class _Commands:
+    """What a session can do, and a client for its current session."""
+
+    def _session(self) -> core.SessionCore:
+        raise NotImplementedError
+
+    def execute(
+        self,
+        command: str,
+        timeout: float = DEFAULT_TIMEOUT,
+        auto_retry: bool = True,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: str = "",
+    ) -> ExecuteResult:
+        """Runs bash text in the sandbox and waits for its end.
+
+        A command that fails is a result with its ``exit_code``; one that takes longer than
+        ``timeout`` seconds is killed with all that it started: ``exit_code`` 124 and
+        ``timed_out``. If the session has expired, ``auto_retry`` makes a new one for the same
+        thread (its files are gone) and runs the command once more. A ``KeyboardInterrupt`` kills
+        the command in the sandbox.
+
+        Raises ``CommandRefusedError`` (a ``ValueError``) when the policy forbids the command,
+        ``SessionExpiredError`` when the session is gone for good, and in remote mode
+        ``requests.HTTPError`` for whatever else the server refuses.
+        """
+        made = core.make_command(command, timeout, cwd, env, stdin)
+        return executed_result(run(self._session().execute(made, auto_retry)))
+
+    def stream(
+        self,
+        command: str,
+        timeout: float = DEFAULT_TIMEOUT,
+        auto_retry: bool = True,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: str = "",
+    ) -> Iterator[Event]:
+        """Runs a command and yields what happens: ``Started``, ``Output`` as it is printed,
+        ``Exited``.
+
+            for event in client.stream("make"):
+                if isinstance(event, Output):
+                    print(event.text, end="")
+
+        Leaving the loop early, or interrupting it, kills the command.
+        """
+        made = core.make_command(command, timeout, cwd, env, stdin)
+        return iterate(self._session().stream(made, auto_retry))
+
+    def upload_file(self, file_path: StrPath, remote_name: str | None = None) -> UploadResult:
+        """Copies a local file into the workspace, by default under its own name. ``/`` in
+        ``remote_name`` makes directories."""
+        return uploaded_result(run(self._session().upload_path(file_path, remote_name)))
+
+    def upload_file_from_bytes(self, filename: str, data: bytes) -> UploadResult:
+        """Makes a file of the workspace from bytes."""
+        return uploaded_result(run(self._session().upload(filename, data)))
+
+    def download_file(self, remote_name: str, local_path: StrPath | None = None) -> str:
+        """Copies a file of the workspace to ``local_path``, by default into the current directory
+        under the same name. Returns the local path."""
+        return run(self._session().download_path(remote_name, local_path))
+
+    def download_file_to_bytes(self, remote_name: str) -> bytes:
+        """The content of a file of the workspace."""
+        return run(self._session().download(remote_name))
+
+    def list_files(
+        self, path: str = "", *, limit: int | None = None, offset: int = 0
+    ) -> FileListResult:
+        """The top level of the workspace, or of a directory of it, newest first."""
+        return files_result(run(self._session().list(path, limit, offset)))
+
+    @property
+    def processes(self) -> Processes:
+        """Processes that go on without anybody waiting; terminals too."""
+        return Processes(self._session())
+
+
+class Session(_Commands):
+    """One session of a thread. Safe to hand to another thread; ``with`` closes it at the end."""
+
+    def __init__(self, made: core.SessionCore) -> None:
+        self._core = made
+
+    def _session(self) -> core.SessionCore:
+        return self._core
+
+    @property
+    def session_id(self) -> str:
+        """Changes when the session had expired and ``execute`` made it anew."""
+        return self._core.session_id
+
+    @property
+    def thread_id(self) -> str:
+        return self._core.spec.thread_id
+
+    @property
+    def info(self) -> SessionResult:
+        """The session as it was when it was found or made."""
+        return session_result(self._core.info)
+
+    def status(self) -> SessionResult:
+        """The session as it is now, with the CPU and memory that it uses."""
+        return session_result(run(self._core.status()))
+
+    def close(self) -> None:
+        """Ends the session with its commands and files."""
+        run(self._core.close())
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _quietly(self.close)
+
+
+class SandboxClient(_Commands):
+    """Sandboxes for the threads of an agent: each thread has a session, each session its own files.
+
+        client = SandboxClient(mode="local")
+        client.get_or_create_session(user_id="user123", thread_id="conversation_abc")
+        result = client.execute("echo hello")
+        print(result["stdout"])
+        client.close_session()
+
+    ``mode`` is "local" (in this process, no server) or "remote" (``server_url``). A
+    ``server_url`` alone means remote. What is left open comes from ``SANDBOX_MODE``,
+    ``SANDBOX_URL`` and ``SANDBOX_API_KEY``; without those it is local. Further keyword arguments
+    are settings of local mode.
+
+    One client may be used by many threads: a session that a thread (or asyncio task) has chosen
+    with ``get_or_create_session`` is the one that its next calls mean. ``session()`` gives an
+    object to hand around instead. After a ``fork`` the child uses connections of its own.
+    """
+
+    def __init__(
+        self,
+        mode: str | None = None,
+        server_url: str | None = None,
+        api_key: str | None = None,
+        *,
+        policy: str | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+        **local: Any,
+    ) -> None:
+        chosen = choose_mode(mode, server_url)
+        self.mode = chosen.name
+        self.server_url = chosen.server_url
+        self.policy = policy
+        self._engine: Engine = make_engine(chosen, True, api_key, ssl_context, local)
+        self._current = Current()
+        # At the interpreter's end too; the engine, not the client, so that nothing keeps it alive.
+        self._finalizer = weakref.finalize(self, _close_engine, self._engine)
+
+    def _session(self) -> core.SessionCore:
+        return self._current.get()
+
+    # ---- sessions ----
+
+    def get_or_create_session(
+        self,
+        user_id: str,
+        thread_id: str,
+        timeout_minutes: float = DEFAULT_TIMEOUT_MINUTES,
+        *,
+        policy: str | None = None,
+    ) -> SessionResult:
+        """Finds the session of a thread, or makes one, and uses it from now on.
+
+        Files of the thread are there again as long as its session lives, which is
+        ``timeout_minutes`` after its last use. ``status`` of the answer is "active" or "created".
+        ``user_id`` is for logs only.
+        """
+        spec = core.make_spec(user_id, thread_id, timeout_minutes, policy or self.policy)
+        session = run(core.open_session(self._engine, spec))
+        self._current.choose(session)
+        return session_result(session.info)
+
+    def session(
+        self,
+        thread_id: str = "",
+        user_id: str = "",
+        timeout_minutes: float = DEFAULT_TIMEOUT_MINUTES,
+        *,
+        policy: str | None = None,
+    ) -> Session:
+        """The session of a thread as an object of its own, which leaves the client's current
+        session alone. Without a thread it is a fresh, anonymous one."""
+        spec = core.make_spec(user_id, thread_id, timeout_minutes, policy or self.policy)
+        return Session(run(core.open_session(self._engine, spec)))
+
+    def create_session(self) -> str:
+        """A fresh session of no thread, used from now on. Returns its id."""
+        session = run(core.open_session(self._engine, core.make_spec(policy=self.policy)))
+        self._current.choose(session)
+        return session.session_id
+
+    def close_session(self) -> None:
+        """Ends the current session with its files, if there is one. What goes wrong is only
+        logged: the session ends by itself later."""
+        session = self._current.find()
+        self._current.choose(None)
+        if session is not None:
+            _quietly(lambda: run(session.close()))
+
+    cleanup = close_session
+
+    @property
+    def session_id(self) -> str | None:
+        """Of the current session, or None."""
+        session = self._current.find()
+        return session.session_id or None if session is not None else None
+
+    @property
+    def thread_id(self) -> str | None:
+        """Of the current session, or None. Set it to say which thread ``close_session`` means."""
+        session = self._current.find()
+        return None if session is None else session.spec.thread_id
+
+    @thread_id.setter
+    def thread_id(self, thread_id: str | None) -> None:
+        if thread_id != self.thread_id:
+            self._current.choose(core.session_to_find(self._engine, thread_id))
+
+    def get_status(self) -> SessionResult:
+        """The current session as the server sees it, with the CPU and memory that it uses."""
+        return session_result(run(self._session().status()))
+
+    def health(self) -> Mapping[str, Any]:
+        """How the server, or the engine in this process, is."""
+        return run(self._engine.health())
+
+    # ---- the client ----
+
+    def close(self) -> None:
+        """Gives back connections. Sessions live on; ``close_session`` ends one."""
+        self._finalizer()
+
+    def __enter__(self) -> SandboxClient:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close_session()
+        self.close()
+
+
+class BatchSandboxClient:
+    """Runs a list of commands in one session that lives only for them."""
+
+    def __init__(
+        self,
+        mode: str | None = None,
+        server_url: str | None = None,
+        api_key: str | None = None,
+        **options: Any,
+    ) -> None:
+        self._options: dict[str, Any] = {"api_key": api_key, **options}
+        self.mode, self.server_url = mode, server_url
+
+    def execute_batch(
+        self,
+        commands: Sequence[str],
+        timeout: float = DEFAULT_TIMEOUT,
+        user_id: str = "batch_user",
+        thread_id: str | None = None,
+    ) -> list[ExecuteResult]:
+        """Runs all of them in order, also after one that failed. One that could not be run has
+        ``exit_code`` -1 and the reason in ``stderr``."""
+        thread = thread_id or f"batch_{uuid.uuid4().hex[:12]}"
+        results: list[ExecuteResult] = []
+        with SandboxClient(self.mode, self.server_url, **self._options) as client:
+            client.get_or_create_session(user_id, thread)
+            for command in commands:
+                try:
+                    results.append(client.execute(command, timeout))
+                except Exception as problem:
+                    results.append(failed_result(problem, client.session_id or ""))
+        return results
+
+
+def _quietly(close: Callable[[], object]) -> None:
+    try:
+        close()
+    except (SandboxError, OSError) as problem:
+        log.warning("the session could not be closed: %s", problem)
+
+
+def _close_engine(engine: Engine) -> None:
+    run(engine.close())
