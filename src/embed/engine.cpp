@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "embed/operations.h"
 #include "native/launch.h"
 
 namespace tb::embed {
@@ -30,6 +31,15 @@ std::mutex& family_lock() {
 std::vector<Engine*>& family() {
   static auto* engines = new std::vector<Engine*>;
   return *engines;
+}
+
+// What is missing, in words of who has to change it.
+std::string explained(const std::string& problem) {
+  if (problem.find("user namespace") == std::string::npos) return problem;
+  return problem +
+         ": this kernel, or the container around us, forbids user namespaces to users; "
+         "run as root, or allow them (sysctl user.max_user_namespaces, "
+         "kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns)";
 }
 
 // Signals are for the program that we are a part of.
@@ -192,8 +202,11 @@ class Engine::Loop : public std::enable_shared_from_this<Engine::Loop> {
 
   void prepare() {
     const Config& config = settings_.config;
-    for (const char* dir : {"", "/output"}) {
-      std::filesystem::create_directories(config.state_dir + dir);
+    std::error_code failed;
+    std::filesystem::create_directories(config.state_dir + "/output", failed);
+    if (failed) {
+      throw SetUpError{"local mode can't make its state directory " + config.state_dir + ": " +
+                       failed.message() + "; name another one (state_dir)"};
     }
     check(::chmod(config.state_dir.c_str(), 0711), "chmod " + config.state_dir);
     check(::chmod((config.state_dir + "/output").c_str(), 0700), "chmod output");
@@ -204,7 +217,12 @@ class Engine::Loop : public std::enable_shared_from_this<Engine::Loop> {
     launch.environment = config.environment;
     launch.program = settings_.program;
     launch.detach = true;
-    native::ensure_keeper(launch);
+    try {
+      native::ensure_keeper(launch);
+    } catch (const Error& error) {
+      if (error.code() == Code::conflict) throw;
+      throw SetUpError{"local mode can't start here: " + explained(error.what())};
+    }
   }
 
   void begin_close() {

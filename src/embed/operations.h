@@ -16,6 +16,12 @@ class NoProcess : public Error {
   NoProcess() : Error(Code::not_found, "no such process in this session") {}
 };
 
+// Sandboxes can't be made here, or not now; the text says what is missing.
+class SetUpError : public Error {
+ public:
+  explicit SetUpError(const std::string& text) : Error(Code::unavailable, text) {}
+};
+
 // A file, or all of them, would be too large or too many.
 class LimitError : public Error {
  public:
@@ -33,7 +39,7 @@ struct Stopper {
 };
 
 awaitable<SessionView> create_session(CoreRef core, session::SessionSpec spec);
-awaitable<std::optional<SessionView>> find_session(CoreRef core, std::string thread);
+awaitable<std::optional<FoundView>> find_session(CoreRef core, std::string thread);
 awaitable<StatusView> session_status(CoreRef core, std::string id);
 awaitable<void> close_session(CoreRef core, std::string id);
 awaitable<HealthView> health(CoreRef core);
@@ -41,10 +47,13 @@ awaitable<HealthView> health(CoreRef core);
 // To its end, or to `stopper`'s: then everything that it started is ended too.
 awaitable<Executed> execute(CoreRef core, std::string id, sandbox::Command command,
                             std::shared_ptr<Stopper> stopper);
-awaitable<ProcessView> start(CoreRef core, std::string id, sandbox::Command command);
-// The same for a command that somebody listens to until its end.
+// Returns once it runs.
+awaitable<ProcessView> start(CoreRef core, std::string id, sandbox::Command command,
+                             std::shared_ptr<Stopper> stopper);
 awaitable<std::vector<ProcessView>> processes(CoreRef core, std::string id);
 awaitable<ProcessView> process(CoreRef core, std::string id, std::uint32_t number);
+// Until it has ended.
+awaitable<ProcessView> wait(CoreRef core, std::string id, std::uint32_t number);
 awaitable<ProcessView> kill(CoreRef core, std::string id, std::uint32_t number);
 awaitable<ProcessView> send_signal(CoreRef core, std::string id, std::uint32_t number, int signal,
                                    bool tree);
@@ -61,9 +70,14 @@ struct Wanted {
   Milliseconds wait{0};  // for more to come when there is nothing
 };
 awaitable<Page> output(CoreRef core, std::string id, Wanted wanted);
-// Both streams of a command from these offsets on, or until its end when there is nothing new.
-awaitable<Pieces> follow(CoreRef core, std::string id, std::uint32_t number, std::uint64_t out,
-                         std::uint64_t err);
+struct Seen {
+  std::uint32_t process = 0;
+  std::uint64_t out = 0;  // bytes of each stream
+  std::uint64_t err = 0;
+  std::optional<Milliseconds> wait;  // absent: until something new comes
+};
+// What both streams have beyond that, or the end.
+awaitable<Pieces> follow(CoreRef core, std::string id, Seen seen);
 
 awaitable<sandbox::FileInfo> upload(CoreRef core, std::string id, std::string name,
                                     std::string bytes);

@@ -51,12 +51,31 @@ awaitable<bool> output_beyond(std::shared_ptr<sandbox::Process> process, sandbox
 Page page_of(const sandbox::Process& process, sandbox::Stream stream, std::uint64_t offset,
              std::size_t limit) {
   Page page;
+  page.running = !process.exit();
   page.more = !process.output_ended(stream);  // before the bytes: nothing comes after the end
   page.total = process.output_size(stream);
   page.offset = offset < page.total ? process.next_output(stream, offset) : offset;
   page.dropped = page.offset - offset;
   page.bytes = process.read_output(stream, page.offset, limit);
   return page;
+}
+
+// More output, or the end of the process, which something that it left behind may outlive.
+awaitable<bool> news_of(std::shared_ptr<sandbox::Process> process, Seen seen) {
+  using namespace asio::experimental::awaitable_operators;
+  const auto is_new = [&] {
+    return process->output_size(sandbox::Stream::out) > seen.out ||
+           process->output_size(sandbox::Stream::err) > seen.err;
+  };
+  while (!process->exit() && !is_new()) {
+    if (process->output_ended(sandbox::Stream::all)) {
+      co_await process->wait();
+    } else {
+      const std::uint64_t all = process->output_size(sandbox::Stream::all);
+      co_await (output_beyond(process, sandbox::Stream::all, all) || process->wait());
+    }
+  }
+  co_return true;
 }
 
 }  // namespace
@@ -89,11 +108,14 @@ awaitable<Executed> execute(CoreRef core, std::string id, sandbox::Command comma
   co_return executed;
 }
 
-awaitable<ProcessView> start(CoreRef core, std::string id, sandbox::Command command) {
+awaitable<ProcessView> start(CoreRef core, std::string id, sandbox::Command command,
+                             std::shared_ptr<Stopper> stopper) {
+  co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
   check_words(command);
   const auto session = core->sessions.get(id);
   const session::Who who = session->who();
   const auto process = co_await core->sessions.start_once(session, std::move(command), who);
+  if (stopper->wanted) process->kill();  // nobody would know of it
   co_return view_of(*process);
 }
 
@@ -107,6 +129,12 @@ awaitable<std::vector<ProcessView>> processes(CoreRef core, std::string id) {
 
 awaitable<ProcessView> process(CoreRef core, std::string id, std::uint32_t number) {
   const auto process = co_await find_process(core, std::move(id), number);
+  co_return view_of(*process);
+}
+
+awaitable<ProcessView> wait(CoreRef core, std::string id, std::uint32_t number) {
+  const auto process = co_await find_process(core, std::move(id), number);
+  co_await process->wait();
   co_return view_of(*process);
 }
 
@@ -158,26 +186,17 @@ awaitable<Page> output(CoreRef core, std::string id, Wanted wanted) {
   co_return page_of(*process, wanted.stream, wanted.offset, wanted.limit);
 }
 
-awaitable<Pieces> follow(CoreRef core, std::string id, std::uint32_t number, std::uint64_t out,
-                         std::uint64_t err) {
-  using namespace asio::experimental::awaitable_operators;
-  const auto process = co_await find_process(core, std::move(id), number);
-  const auto seen = [&] {
-    return process->output_size(sandbox::Stream::out) > out ||
-           process->output_size(sandbox::Stream::err) > err;
-  };
-  while (!process->exit() && !seen()) {
-    if (process->output_ended(sandbox::Stream::all)) {
-      co_await process->wait();
-    } else {
-      const std::uint64_t all = process->output_size(sandbox::Stream::all);
-      co_await (output_beyond(process, sandbox::Stream::all, all) || process->wait());
-    }
+awaitable<Pieces> follow(CoreRef core, std::string id, Seen seen) {
+  const auto process = co_await find_process(core, std::move(id), seen.process);
+  if (seen.wait) {
+    co_await within(*seen.wait, news_of(process, seen));
+  } else {
+    co_await news_of(process, seen);
   }
   Pieces pieces;
   const bool over = process->exit().has_value();
-  pieces.out = page_of(*process, sandbox::Stream::out, out, kPiece);
-  pieces.err = page_of(*process, sandbox::Stream::err, err, kPiece);
+  pieces.out = page_of(*process, sandbox::Stream::out, seen.out, kPiece);
+  pieces.err = page_of(*process, sandbox::Stream::err, seen.err, kPiece);
   pieces.ended = over && pieces.out.bytes.empty() && pieces.err.bytes.empty();
   pieces.process = view_of(*process);
   co_return pieces;

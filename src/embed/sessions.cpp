@@ -39,11 +39,21 @@ awaitable<SessionView> create_session(CoreRef core, session::SessionSpec spec) {
   co_return view_of(*result.session, result.existed ? "existing" : "created");
 }
 
-awaitable<std::optional<SessionView>> find_session(CoreRef core, std::string thread) {
+awaitable<std::optional<FoundView>> find_session(CoreRef core, std::string thread) {
   const auto session = core->sessions.find_thread(thread);
   if (!session) co_return std::nullopt;
   core->events.session_reused(session->who());
-  co_return view_of(*session, "active");
+  FoundView found;
+  found.session = view_of(*session, "active");
+  const auto sandbox = session->sandbox;
+  if (!sandbox || !sandbox->alive()) co_return found;  // not worth waking it
+  try {
+    const sandbox::Usage usage = co_await sandbox->files().usage();
+    found.files = usage.files;
+  } catch (const Error&) {
+    // It can't tell.
+  }
+  co_return found;
 }
 
 awaitable<StatusView> session_status(CoreRef core, std::string id) {

@@ -21,6 +21,11 @@ struct SessionView {
   session::WallTime expires;
 };
 
+struct FoundView {
+  SessionView session;
+  std::optional<std::uint64_t> files;  // absent: its sandbox sleeps, or can't tell
+};
+
 struct ProcessView {
   std::uint32_t id = 0;
   sandbox::ProcessInfo info;
@@ -44,6 +49,7 @@ struct Page {
   std::string bytes;
   std::uint64_t total = 0;  // printed so far
   bool more = false;        // can come
+  bool running = false;     // the process
 };
 
 // What came since the last look.

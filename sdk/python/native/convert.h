@@ -60,6 +60,7 @@ Ref list(const std::vector<T>& values, Make make) {
 }
 
 Ref to_python(const embed::SessionView& view);
+Ref to_python(const embed::FoundView& found);
 Ref to_python(const embed::ProcessView& view);
 Ref to_python(const embed::Executed& executed);
 Ref to_python(const embed::Page& page);

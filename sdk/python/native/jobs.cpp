@@ -18,8 +18,8 @@ struct ValueOf<awaitable<T>> {
 
 Ref to_answer(const std::string& value) { return bytes(value); }
 Ref to_answer(std::uint64_t value) { return number(static_cast<std::int64_t>(value)); }
-Ref to_answer(const std::optional<embed::SessionView>& view) {
-  return view ? to_python(*view) : none();
+Ref to_answer(const std::optional<embed::FoundView>& found) {
+  return found ? to_python(*found) : none();
 }
 Ref to_answer(const std::vector<embed::ProcessView>& views) {
   return list(views, [](const embed::ProcessView& view) { return to_python(view); });
@@ -120,9 +120,12 @@ Job start(Arguments& in) {
   command.terminal = in.terminal();
   command.tag = in.text();
   command.key = in.text();
-  return job([id, command](CoreRef core) mutable {
-    return embed::start(std::move(core), id, std::move(command));
+  auto stopper = std::make_shared<embed::Stopper>();
+  Job result = job([id, stopper, command](CoreRef core) mutable {
+    return embed::start(std::move(core), id, std::move(command), stopper);
   });
+  result.stopper = stopper;
+  return result;
 }
 
 Job processes(Arguments& in) {
@@ -133,6 +136,12 @@ Job process(Arguments& in) {
   const std::string id = in.text();
   const std::uint32_t which = process_number(in);
   return job([=](CoreRef core) { return embed::process(std::move(core), id, which); });
+}
+
+Job wait(Arguments& in) {
+  const std::string id = in.text();
+  const std::uint32_t which = process_number(in);
+  return job([=](CoreRef core) { return embed::wait(std::move(core), id, which); });
 }
 
 Job kill(Arguments& in) {
@@ -187,10 +196,12 @@ Job output(Arguments& in) {
 
 Job follow(Arguments& in) {
   const std::string id = in.text();
-  const std::uint32_t which = process_number(in);
-  const std::uint64_t out = in.count();
-  const std::uint64_t err = in.count();
-  return job([=](CoreRef core) { return embed::follow(std::move(core), id, which, out, err); });
+  embed::Seen seen;
+  seen.process = process_number(in);
+  seen.out = in.count();
+  seen.err = in.count();
+  seen.wait = in.timeout();
+  return job([=](CoreRef core) { return embed::follow(std::move(core), id, seen); });
 }
 
 Job upload(Arguments& in) {
@@ -258,6 +269,7 @@ constexpr Row kJobs[] = {{"execute", execute},
                          {"start", start},
                          {"processes", processes},
                          {"process", process},
+                         {"wait", wait},
                          {"kill", kill},
                          {"signal", signal},
                          {"resize", resize},

@@ -237,6 +237,23 @@ PyObject* mailbox_take(PyObject* self, PyObject*) {
   });
 }
 
+// Of the policies that every installation has; who has others asks his engine.
+PyObject* check_command(PyObject*, PyObject* arguments) {
+  return guarded([&] {
+    static const auto* policies = new policy::Policies{policy::Policies::builtin()};
+    Arguments in{arguments};
+    const policy::Policy* policy = policies->find(in.text());
+    const std::string command = in.text();
+    in.end();
+    const auto refusal = policy ? policy->check(command) : std::nullopt;
+    return refusal ? text(refusal->message) : none();
+  });
+}
+
+PyMethodDef module_functions[] = {{"check_command", check_command, METH_VARARGS,
+                                   "check_command(policy, command): why it is refused, or None."},
+                                  {nullptr, nullptr, 0, nullptr}};
+
 PyMethodDef engine_methods[] = {
     {"call", engine_call, METH_VARARGS, "call(operation, …): runs it and waits for its answer."},
     {"submit", engine_submit, METH_VARARGS, "submit(mailbox, token, operation, …): starts it."},
@@ -267,7 +284,7 @@ PyModuleDef module_def = {PyModuleDef_HEAD_INIT,
                           "threadbox._native",
                           "The engine in this process.",
                           -1,
-                          nullptr,
+                          module_functions,
                           nullptr,
                           nullptr,
                           nullptr,

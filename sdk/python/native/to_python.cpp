@@ -73,6 +73,10 @@ Ref to_python(const embed::SessionView& view) {
               seconds(view.created), seconds(view.last_activity), seconds(view.expires));
 }
 
+Ref to_python(const embed::FoundView& found) {
+  return pack(to_python(found.session), optional_number(found.files));
+}
+
 Ref to_python(const embed::ProcessView& view) {
   const sandbox::ProcessInfo& info = view.info;
   return pack(number(view.id), text(info.command), text(info.cwd), text(info.tag),
@@ -94,7 +98,7 @@ Ref to_python(const embed::Executed& executed) {
 Ref to_python(const embed::Page& page) {
   return pack(number(static_cast<std::int64_t>(page.offset)), bytes(page.bytes),
               number(static_cast<std::int64_t>(page.total)), boolean(page.more),
-              number(static_cast<std::int64_t>(page.dropped)));
+              number(static_cast<std::int64_t>(page.dropped)), boolean(page.running));
 }
 
 Ref to_python(const embed::Pieces& pieces) {
@@ -169,6 +173,8 @@ void raise(std::exception_ptr failure, PyObject* type) {
     set_error(type, {name_of(error.problem()), error.what()}, none());
   } catch (const embed::NoProcess& error) {
     set_error(type, {"no_process", error.what()}, none());
+  } catch (const embed::SetUpError& error) {
+    set_error(type, {"set_up", error.what()}, none());
   } catch (const embed::LimitError& error) {
     set_error(type, {"limit", error.what()}, none());
   } catch (const Error& error) {
