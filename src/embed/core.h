@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "config.h"
+#include "embed/sharing.h"
 #include "native/provider.h"
 #include "session/memory_store.h"
 #include "session/sessions.h"
@@ -37,8 +38,13 @@ class Core {
   awaitable<void> close();
   // The keeper is gone, and with it every sandbox; their files are there.
   bool lost() const { return lost_; }
-  // What a child process must close.
-  int keeper_socket() { return provider.keeper().native_handle(); }
+  // What a child process must close: it would speak for us when we are gone.
+  std::vector<int> descriptors();
+
+  // The session, if need be from what other programs told the keeper. Throws Error{not_found}.
+  awaitable<std::shared_ptr<session::Session>> reach(std::string id);
+  awaitable<std::shared_ptr<session::Session>> find_thread(std::string thread);
+  awaitable<session::Sessions::Result> get_or_create(session::SessionSpec spec);
 
   std::shared_ptr<Transfer> transfer(std::uint64_t handle) const;
   std::uint64_t add(std::shared_ptr<Transfer> transfer);
@@ -46,6 +52,8 @@ class Core {
 
   const Config& config;
   const policy::Policies& policies;
+  StateLock lock;
+  NameLocks names;
   session::Metrics metrics;
   session::Events events;
   native::NativeProvider provider;
@@ -55,7 +63,15 @@ class Core {
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
 
  private:
+  awaitable<std::shared_ptr<session::Session>> recall(
+      std::function<bool(const session::StoredSession&)> wanted);
+  awaitable<void> clear_up();
+  void give_way(const std::string& id);
+  awaitable<void> let_go(std::string id);
+
   bool lost_ = false;
+  TaskGroup tasks_;
+  std::unordered_set<std::string> wanted_;  // sandboxes that others wait for
   std::unordered_map<std::uint64_t, std::shared_ptr<Transfer>> transfers_;
   std::uint64_t next_transfer_ = 1;
 };

@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <condition_variable>
 #include <filesystem>
@@ -106,10 +108,12 @@ class Engine::Loop : public std::enable_shared_from_this<Engine::Loop> {
     }
   }
 
-  // In a child: everything here belongs to the parent, its epoll descriptor too. The connection
-  // alone must not stay open when the parent ends.
+  // In a child: everything here belongs to the parent, its epoll descriptor too. The connection and
+  // the locks alone must not stay open when the parent ends.
   void disown() {
-    if (const int socket = keeper_socket_.load(); socket >= 0) ::close(socket);
+    for (const std::atomic<int>& descriptor : inherited_) {
+      if (const int fd = descriptor.load(); fd >= 0) ::close(fd);
+    }
   }
 
  private:
@@ -171,7 +175,7 @@ class Engine::Loop : public std::enable_shared_from_this<Engine::Loop> {
   // Others that wait for it must not be left without it when the one that opens is cancelled.
   awaitable<void> open() {
     co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
-    keeper_socket_ = -1;
+    forget_descriptors();
     if (const std::shared_ptr<Core> old = std::exchange(core_, nullptr)) co_await old->close();
     const auto deadline = std::chrono::steady_clock::now() + kStart;
     for (;;) {
@@ -182,7 +186,7 @@ class Engine::Loop : public std::enable_shared_from_this<Engine::Loop> {
         prepare();
         passing = true;  // what answered may be a keeper that is about to end
         core = std::make_shared<Core>(context_, settings_.config, policies_);
-        keeper_socket_ = core->keeper_socket();
+        remember_descriptors(*core);
         co_await core->open();
       } catch (const Error& error) {
         failure = std::current_exception();
@@ -192,12 +196,22 @@ class Engine::Loop : public std::enable_shared_from_this<Engine::Loop> {
         core_ = std::move(core);
         co_return;
       }
-      keeper_socket_ = -1;
+      forget_descriptors();
       if (core) co_await core->close();
       if (!passing || std::chrono::steady_clock::now() > deadline) std::rethrow_exception(failure);
       asio::steady_timer pause{context_, kPause};
       co_await pause.async_wait(asio::use_awaitable);
     }
+  }
+
+  void remember_descriptors(Core& core) {
+    const std::vector<int> descriptors = core.descriptors();
+    TB_ASSERT(descriptors.size() == inherited_.size());
+    std::copy(descriptors.begin(), descriptors.end(), inherited_.begin());
+  }
+
+  void forget_descriptors() {
+    for (std::atomic<int>& descriptor : inherited_) descriptor = -1;
   }
 
   void prepare() {
@@ -242,7 +256,7 @@ class Engine::Loop : public std::enable_shared_from_this<Engine::Loop> {
   asio::io_context context_{1};
   asio::executor_work_guard<asio::io_context::executor_type> guard_{context_.get_executor()};
   std::thread thread_;
-  std::atomic<int> keeper_socket_{-1};
+  std::array<std::atomic<int>, 3> inherited_{-1, -1, -1};
   // ---- the loop's thread alone ----
   std::shared_ptr<Core> core_;
   Signal changed_{context_.get_executor()};

@@ -32,7 +32,7 @@ void check_room(const Core& core, const sandbox::Usage& used, Bytes size) {
 }
 
 awaitable<std::shared_ptr<Transfer>> begin(CoreRef core, std::string id) {
-  const auto session = core->sessions.get(id);
+  const auto session = co_await core->reach(std::move(id));
   session::Use use = co_await core->sessions.use(session);
   co_return std::shared_ptr<Transfer>(new Transfer{session, std::move(use), nullptr, nullptr});
 }
@@ -122,7 +122,7 @@ awaitable<void> close_transfer(CoreRef core, std::uint64_t handle) {
 
 awaitable<sandbox::Listing> list_files(CoreRef core, std::string id, std::string path) {
   std::string relative = path.empty() ? std::string{} : path_of(path);
-  const auto session = core->sessions.get(id);
+  const auto session = co_await core->reach(std::move(id));
   const session::Use use = co_await core->sessions.look(session);
   sandbox::Listing listing = co_await use.sandbox().files().list(std::move(relative), kMostListed);
   core->events.files_listed();

@@ -13,6 +13,16 @@ constexpr std::size_t kMaxInput = 16 << 20;
 constexpr std::size_t kPiece = 64 << 10;
 constexpr std::size_t kMaxPage = 1 << 20;
 
+// While it lives, the sandbox is not passed to another program.
+struct Hold {
+  explicit Hold(std::shared_ptr<session::Session> which) : session(std::move(which)) {
+    ++session->uses;
+  }
+  ~Hold() { --session->uses; }
+  Hold(const Hold&) = delete;
+  std::shared_ptr<session::Session> session;
+};
+
 ProcessView view_of(const sandbox::Process& process) {
   return {process.id(),
           process.info(),
@@ -35,11 +45,25 @@ void check_words(const sandbox::Command& command) {
 // The process, in a sandbox that is there: looking is no activity.
 awaitable<std::shared_ptr<sandbox::Process>> find_process(CoreRef core, std::string id,
                                                           std::uint32_t number) {
-  const auto session = core->sessions.get(id);
+  const auto session = co_await core->reach(std::move(id));
   const session::Use use = co_await core->sessions.look(session);
   auto process = use.sandbox().find_process(number);
   if (!process) throw NoProcess{};
   co_return process;
+}
+
+// Waits of another program's turn may come in between: then it is found and waited for again.
+template <class Work>
+auto with_process(CoreRef core, std::string id, std::uint32_t number, Work work)
+    -> std::invoke_result_t<Work&, std::shared_ptr<sandbox::Process>> {
+  for (;;) {
+    const auto process = co_await find_process(core, id, number);
+    try {
+      co_return co_await work(process);
+    } catch (const sandbox::Detached&) {
+      // Once more.
+    }
+  }
 }
 
 awaitable<bool> output_beyond(std::shared_ptr<sandbox::Process> process, sandbox::Stream stream,
@@ -84,13 +108,11 @@ awaitable<Executed> execute(CoreRef core, std::string id, sandbox::Command comma
                             std::shared_ptr<Stopper> stopper) {
   co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
   check_words(command);
-  const auto session = core->sessions.find(id);
-  // A command that no session would run is refused before the session is looked for.
-  if (!session) core->sessions.check(core->sessions.default_policy(), command, {});
-  const auto known = core->sessions.get(id);
-  const session::Who who = known->who();
+  const auto session = co_await core->reach(std::move(id));
+  const Hold hold{session};
+  const session::Who who = session->who();
   const std::string text = command.script;
-  const auto process = co_await core->sessions.start(known, std::move(command), who);
+  const auto process = co_await core->sessions.start(session, std::move(command), who);
   const session::Running running = core->events.command_started();
   stopper->process = process;
   if (stopper->wanted) process->kill();
@@ -104,7 +126,7 @@ awaitable<Executed> execute(CoreRef core, std::string id, sandbox::Command comma
                  : executed.out.total == 0 ? executed.err
                                            : process->captured(sandbox::Stream::all);
   stopper->process = nullptr;
-  core->sessions.ended(known, who, text, executed.exit);
+  core->sessions.ended(session, who, text, executed.exit);
   co_return executed;
 }
 
@@ -112,18 +134,21 @@ awaitable<ProcessView> start(CoreRef core, std::string id, sandbox::Command comm
                              std::shared_ptr<Stopper> stopper) {
   co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
   check_words(command);
-  const auto session = core->sessions.get(id);
+  const auto session = co_await core->reach(std::move(id));
   const session::Who who = session->who();
+  const Hold hold{session};
+  // What was started under this key may be known to another program alone.
+  if (!command.key.empty()) co_await core->sessions.look(session);
   const auto process = co_await core->sessions.start_once(session, std::move(command), who);
   if (stopper->wanted) process->kill();  // nobody would know of it
   co_return view_of(*process);
 }
 
 awaitable<std::vector<ProcessView>> processes(CoreRef core, std::string id) {
-  const auto session = core->sessions.get(id);
+  const auto session = co_await core->reach(std::move(id));
+  const session::Use use = co_await core->sessions.look(session);
   std::vector<ProcessView> views;
-  if (!session->sandbox) co_return views;
-  for (const auto& process : session->sandbox->processes()) views.push_back(view_of(*process));
+  for (const auto& process : use.sandbox().processes()) views.push_back(view_of(*process));
   co_return views;
 }
 
@@ -133,16 +158,20 @@ awaitable<ProcessView> process(CoreRef core, std::string id, std::uint32_t numbe
 }
 
 awaitable<ProcessView> wait(CoreRef core, std::string id, std::uint32_t number) {
-  const auto process = co_await find_process(core, std::move(id), number);
-  co_await process->wait();
-  co_return view_of(*process);
+  auto work = [](std::shared_ptr<sandbox::Process> process) -> awaitable<ProcessView> {
+    co_await process->wait();
+    co_return view_of(*process);
+  };
+  co_return co_await with_process(core, std::move(id), number, work);
 }
 
 awaitable<ProcessView> kill(CoreRef core, std::string id, std::uint32_t number) {
-  const auto process = co_await find_process(core, std::move(id), number);
-  process->kill();
-  co_await process->wait();
-  co_return view_of(*process);
+  auto work = [](std::shared_ptr<sandbox::Process> process) -> awaitable<ProcessView> {
+    process->kill();
+    co_await process->wait();
+    co_return view_of(*process);
+  };
+  co_return co_await with_process(core, std::move(id), number, work);
 }
 
 awaitable<ProcessView> send_signal(CoreRef core, std::string id, std::uint32_t number, int signal,
@@ -164,7 +193,7 @@ awaitable<void> write_input(CoreRef core, std::string id, std::uint32_t number, 
   if (bytes.size() > kMaxInput) {
     throw Error{Code::invalid, "more than 16 MiB at once: write them in pieces"};
   }
-  const auto session = core->sessions.get(id);
+  const auto session = co_await core->reach(std::move(id));
   const session::Use use = co_await core->sessions.use(session);
   const auto process = use.sandbox().find_process(number);
   if (!process) throw NoProcess{};
@@ -178,28 +207,32 @@ awaitable<void> close_input(CoreRef core, std::string id, std::uint32_t number) 
 }
 
 awaitable<Page> output(CoreRef core, std::string id, Wanted wanted) {
-  const auto process = co_await find_process(core, std::move(id), wanted.process);
   wanted.limit = std::min(wanted.limit, kMaxPage);
-  if (wanted.wait.count() > 0 && process->output_size(wanted.stream) <= wanted.offset) {
-    co_await within(wanted.wait, output_beyond(process, wanted.stream, wanted.offset));
-  }
-  co_return page_of(*process, wanted.stream, wanted.offset, wanted.limit);
+  auto work = [wanted](std::shared_ptr<sandbox::Process> process) -> awaitable<Page> {
+    if (wanted.wait.count() > 0 && process->output_size(wanted.stream) <= wanted.offset) {
+      co_await within(wanted.wait, output_beyond(process, wanted.stream, wanted.offset));
+    }
+    co_return page_of(*process, wanted.stream, wanted.offset, wanted.limit);
+  };
+  co_return co_await with_process(core, std::move(id), wanted.process, work);
 }
 
 awaitable<Pieces> follow(CoreRef core, std::string id, Seen seen) {
-  const auto process = co_await find_process(core, std::move(id), seen.process);
-  if (seen.wait) {
-    co_await within(*seen.wait, news_of(process, seen));
-  } else {
-    co_await news_of(process, seen);
-  }
-  Pieces pieces;
-  const bool over = process->exit().has_value();
-  pieces.out = page_of(*process, sandbox::Stream::out, seen.out, kPiece);
-  pieces.err = page_of(*process, sandbox::Stream::err, seen.err, kPiece);
-  pieces.ended = over && pieces.out.bytes.empty() && pieces.err.bytes.empty();
-  pieces.process = view_of(*process);
-  co_return pieces;
+  auto work = [seen](std::shared_ptr<sandbox::Process> process) -> awaitable<Pieces> {
+    if (seen.wait) {
+      co_await within(*seen.wait, news_of(process, seen));
+    } else {
+      co_await news_of(process, seen);
+    }
+    Pieces pieces;
+    const bool over = process->exit().has_value();
+    pieces.out = page_of(*process, sandbox::Stream::out, seen.out, kPiece);
+    pieces.err = page_of(*process, sandbox::Stream::err, seen.err, kPiece);
+    pieces.ended = over && pieces.out.bytes.empty() && pieces.err.bytes.empty();
+    pieces.process = view_of(*process);
+    co_return pieces;
+  };
+  co_return co_await with_process(core, std::move(id), seen.process, work);
 }
 
 }  // namespace tb::embed

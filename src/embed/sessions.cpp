@@ -35,12 +35,12 @@ const char* state_name(std::uint8_t state) {
 awaitable<SessionView> create_session(CoreRef core, session::SessionSpec spec) {
   check_name(spec.thread, "thread_id");
   check_name(spec.user, "user_id");
-  const session::Sessions::Result result = co_await core->sessions.get_or_create(std::move(spec));
+  const session::Sessions::Result result = co_await core->get_or_create(std::move(spec));
   co_return view_of(*result.session, result.existed ? "existing" : "created");
 }
 
 awaitable<std::optional<FoundView>> find_session(CoreRef core, std::string thread) {
-  const auto session = core->sessions.find_thread(thread);
+  const auto session = co_await core->find_thread(std::move(thread));
   if (!session) co_return std::nullopt;
   core->events.session_reused(session->who());
   FoundView found;
@@ -57,7 +57,7 @@ awaitable<std::optional<FoundView>> find_session(CoreRef core, std::string threa
 }
 
 awaitable<StatusView> session_status(CoreRef core, std::string id) {
-  const auto session = core->sessions.get(id);
+  const auto session = co_await core->reach(std::move(id));
   StatusView status;
   status.session = view_of(*session, "active");
   const auto sandbox = session->sandbox;
@@ -75,6 +75,11 @@ awaitable<StatusView> session_status(CoreRef core, std::string id) {
 }
 
 awaitable<void> close_session(CoreRef core, std::string id) {
+  try {
+    co_await core->reach(id);
+  } catch (const Error& error) {
+    if (error.code() != Code::not_found) throw;
+  }
   co_await core->sessions.remove(std::move(id));
 }
 

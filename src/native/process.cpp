@@ -243,6 +243,15 @@ void NativeProcess::lost() {
   changed_.notify_all();
 }
 
+void NativeProcess::detach() {
+  stop_watching();
+  detached_ = true;
+  if (input_) input_->close();
+  for (const Stream stream : {Stream::out, Stream::err}) output_.stream(stream).close_pipe();
+  output_.close_files();
+  changed_.notify_all();
+}
+
 // Tells the guest what it may forget, each thing once.
 void NativeProcess::release() {
   std::uint8_t what = 0;
@@ -264,13 +273,17 @@ awaitable<bool> NativeProcess::wait_started(Milliseconds limit) {
 
 awaitable<sandbox::Exit> NativeProcess::wait() {
   const auto self = shared_from_this();
-  while (!exit_) co_await changed_.wait();
+  while (!exit_ && !detached_) co_await changed_.wait();
+  if (!exit_) throw sandbox::Detached{};
   co_return *exit_;
 }
 
 awaitable<void> NativeProcess::wait_output(Stream stream, std::uint64_t offset) {
   const auto self = shared_from_this();
-  while (output_.total(stream) <= offset && !output_ended(stream)) co_await changed_.wait();
+  while (output_.total(stream) <= offset && !output_ended(stream)) {
+    if (detached_) throw sandbox::Detached{};
+    co_await changed_.wait();
+  }
 }
 
 void NativeProcess::kill() { tell(guest::Signal{id_, SIGKILL, 1}); }

@@ -41,6 +41,9 @@ class NativeProcess : public sandbox::Process, public std::enable_shared_from_th
   void restore(const guest::Exited& exit);
   void restore_info(std::string_view note);
 
+  // Another program listens to it from now on: waits of ours end with Detached.
+  void detach();
+
   // Else it is an earlier server's, and the guest has not told of it.
   bool heard_of() const { return started_ || exit_ || failure_; }
 
@@ -97,6 +100,7 @@ class NativeProcess : public sandbox::Process, public std::enable_shared_from_th
   bool started_ = false;
   std::optional<guest::Failure> failure_;
   std::optional<sandbox::Exit> exit_;
+  bool detached_ = false;
   std::uint8_t released_ = 0;
   std::optional<asio::posix::stream_descriptor> pipes_[2];
 };

@@ -335,6 +335,15 @@ void NativeSandbox::close() {
   changed_.notify_all();
 }
 
+void NativeSandbox::detach() {
+  if (!alive_) return;
+  alive_ = false;
+  boost::system::error_code ignored;
+  control_.close(ignored);
+  for (const auto& [id, process] : processes_) process->detach();
+  changed_.notify_all();
+}
+
 void NativeSandbox::remove_files() const { os::remove_tree(settings_.output_dir); }
 
 }  // namespace tb::native

@@ -36,6 +36,8 @@ class NativeSandbox : public sandbox::Sandbox, public std::enable_shared_from_th
   void set_label(std::string label) { label_ = std::move(label); }
   // It is gone: what runs in it is lost.
   void close();
+  // Another program has it from now on; what runs in it goes on.
+  void detach();
   void remove_files() const;
 
   const std::string& id() const override { return id_; }

@@ -74,6 +74,7 @@ Sessions::Sessions(asio::any_io_executor executor, Parts parts, Settings setting
       events_(parts.events),
       policies_(parts.policies),
       default_policy_(policy_named(settings.default_policy)),
+      shared_(settings.shared),
       pool_(executor, parts.provider, with_programs(std::move(settings.pool), default_policy_),
             &parts.events.metrics()),
       gone_(executor),
@@ -246,15 +247,11 @@ awaitable<void> Sessions::revive(std::shared_ptr<Session> session) {
   co_await gone_.until(cleared, kClearing);
   if (find(session->id) != session) throw expired();
   if (std::exchange(session->sandbox, nullptr)) pool_.gone();  // told before it was known as ours
-  sandbox::SandboxSpec spec = pool_.spec_for(programs_of(session->policy));
-  spec.id = session->id;
-  spec.idle = session->spec.idle;
-  spec.label = to_label(to_stored(*session));
   pool_.reserve();
   std::shared_ptr<sandbox::Sandbox> sandbox;
   try {
     co_await pool_.give_way();
-    sandbox = co_await provider_.create(std::move(spec));
+    sandbox = co_await bring_back(*session);
     if (!sandbox->alive()) throw Error{Code::unavailable, "the sandbox ended again at once"};
   } catch (const Error& error) {
     pool_.gone();
@@ -270,6 +267,37 @@ awaitable<void> Sessions::revive(std::shared_ptr<Session> session) {
   session->sandbox = std::move(sandbox);
   events_.session_revived(session->who(), since(began));
   record("session_revived", *session);
+}
+
+// It may run already, made by another program.
+awaitable<std::shared_ptr<sandbox::Sandbox>> Sessions::bring_back(const Session& session) {
+  const std::string label = to_label(to_stored(session));
+  sandbox::SandboxSpec spec = pool_.spec_for(programs_of(session.policy));
+  spec.id = session.id;
+  spec.idle = session.spec.idle;
+  spec.label = label;
+  if (!shared_) co_return co_await provider_.create(std::move(spec));
+  for (int attempt = 0;; ++attempt) {
+    try {
+      sandbox::Found found{spec.id, label, true};
+      co_return co_await provider_.join(std::move(found));
+    } catch (const Error& error) {
+      if (error.code() != Code::not_found) throw;
+    }
+    try {
+      sandbox::SandboxSpec again = spec;
+      co_return co_await provider_.create(std::move(again));
+    } catch (const Error& error) {
+      if (error.code() != Code::conflict || attempt == 2) throw;  // another one was faster
+    }
+  }
+}
+
+void Sessions::release(const std::shared_ptr<Session>& session) {
+  const auto sandbox = std::exchange(session->sandbox, nullptr);
+  if (!sandbox) return;
+  pool_.gone();
+  provider_.release(*sandbox);
 }
 
 void Sessions::check(const policy::Policy& policy, const sandbox::Command& command,

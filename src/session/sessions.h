@@ -41,6 +41,7 @@ class Sessions {
   struct Settings {
     PoolSettings pool;
     std::string default_policy = "strict";
+    bool shared = false;  // other programs have sessions of the same provider
   };
   Sessions(asio::any_io_executor executor, Parts parts, Settings settings);
 
@@ -85,6 +86,12 @@ class Sessions {
   // Ends it with all its processes and files; unknown is fine. False: there was none.
   awaitable<bool> remove(std::string id);
 
+  // ---- of a provider that several programs share ----
+  // One that another program made; null: it is none, or is not known how to treat.
+  std::shared_ptr<Session> remember(const sandbox::Found& found);
+  // Another program wants its sandbox, and nothing of ours is at work on it.
+  void release(const std::shared_ptr<Session>& session);
+
   std::size_t count() const { return sessions_.size(); }
   const Pool& pool() const { return pool_; }
   Events& events() { return events_; }
@@ -105,6 +112,7 @@ class Sessions {
   std::shared_ptr<Creation> find_starting(const std::string& place) const;
   awaitable<void> awake(std::shared_ptr<Session> session);
   awaitable<void> revive(std::shared_ptr<Session> session);
+  awaitable<std::shared_ptr<sandbox::Sandbox>> bring_back(const Session& session);
   void insert(std::shared_ptr<Session> session);
   void erase(const std::shared_ptr<Session>& session);
   void touch(Session& session, Milliseconds more = Milliseconds{0});
@@ -129,6 +137,7 @@ class Sessions {
   Events& events_;
   const policy::Policies& policies_;
   const policy::Policy default_policy_;
+  const bool shared_;
   Pool pool_;
   std::unordered_map<std::string, std::shared_ptr<Session>> sessions_;
   std::unordered_map<std::string, std::shared_ptr<Session>> threads_;
