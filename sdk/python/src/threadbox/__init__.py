@@ -10,6 +10,8 @@
 ``AsyncSandboxClient`` is the same for asyncio.
 """
 
+from ._async import AsyncBatchSandboxClient, AsyncSandboxClient, AsyncSession
+from ._async_processes import AsyncAttachment, AsyncProcess, AsyncProcesses
 from ._engine import Ended, Event, Executed, Exited, Output, ProcessInfo, Started
 from ._errors import (
     CapacityError,
@@ -33,6 +35,12 @@ from ._sync import BatchSandboxClient, SandboxClient, Session
 __version__ = "0.1.0"
 
 __all__ = [
+    "AsyncAttachment",
+    "AsyncBatchSandboxClient",
+    "AsyncProcess",
+    "AsyncProcesses",
+    "AsyncSandboxClient",
+    "AsyncSession",
     "Attachment",
     "BatchSandboxClient",
     "CapacityError",

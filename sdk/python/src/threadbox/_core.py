@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
-from collections.abc import AsyncGenerator, Mapping
+import weakref
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from . import _validate as validate
 from ._engine import (
@@ -24,8 +27,12 @@ from ._engine import (
     SessionSpec,
     Stream,
     Uploaded,
+    run,
 )
-from ._errors import CommandRefusedError, SandboxError, SessionExpiredError
+from ._errors import SandboxError, SessionExpiredError
+from ._results import ExecuteResult, executed_result, failed_result
+
+log = logging.getLogger("threadbox")
 
 NO_SESSION = "No active session. Call get_or_create_session() first."
 THE_END = 1 << 50  # an offset that no output reaches
@@ -252,6 +259,37 @@ def again(command: Command) -> Command:
     )
 
 
-def is_refusal(problem: BaseException) -> bool:
-    """Whether a batch should report it as the result of its command, and go on."""
-    return isinstance(problem, (CommandRefusedError, SandboxError, OSError, ValueError))
+async def execute_batch(
+    engine: Engine, spec: SessionSpec, commands: Sequence[str], timeout: float
+) -> list[ExecuteResult]:
+    session = await open_session(engine, spec)
+    results: list[ExecuteResult] = []
+    try:
+        for text in commands:
+            try:
+                done = await session.execute(make_command(text, timeout), auto_retry=True)
+                results.append(executed_result(done))
+            except Exception as problem:
+                results.append(failed_result(problem, session.session_id))
+    finally:
+        await quietly(session.close())
+    return results
+
+
+async def quietly(closing: Coroutine[Any, Any, None]) -> None:
+    """What a closing is good for happens later anyway, when the session expires."""
+    try:
+        await closing
+    except (SandboxError, OSError) as problem:
+        log.warning("the session could not be closed: %s", problem)
+
+
+def close_with(owner: object, engine: Engine) -> None:
+    """Closes an engine when its owner is gone, at the interpreter's end at the latest. One of an
+    event loop can only be closed there."""
+    if engine.blocking:
+        weakref.finalize(owner, _close, engine)
+
+
+def _close(engine: Engine) -> None:
+    run(engine.close())

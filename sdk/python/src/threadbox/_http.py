@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import ssl
@@ -238,8 +239,10 @@ class Answer:
     async def pieces(self) -> AsyncGenerator[bytes, None]:
         connection = self._connection
         try:
-            async for piece in connection.pieces(self._method, self.status, self.headers):
-                yield piece
+            opened = connection.pieces(self._method, self.status, self.headers)
+            async with contextlib.aclosing(opened) as pieces:
+                async for piece in pieces:
+                    yield piece
         except (OSError, ssl.SSLError) as problem:
             raise self._client.failure(problem, connection.wire.patience) from problem
 
