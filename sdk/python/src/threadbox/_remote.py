@@ -16,7 +16,7 @@ from ._engine import Command, Event, Executed, Exited, Output, SessionInfo, Sess
 from ._errors import SandboxError
 from ._http import Answer, nonsense
 from ._policy import check_command
-from ._remote_base import CLEANUP, CREATE, FIND, LIST, NOTHING, translated
+from ._remote_base import CLEANUP, CREATE, FIND, LIST, NOTHING
 from ._remote_files import RemoteFiles
 from ._remote_processes import RemoteProcesses
 
@@ -123,7 +123,7 @@ class RemoteEngine(RemoteProcesses, RemoteFiles):
             data = message["data"].encode("utf-8", "surrogatepass")
             return Output(kind, message["offset"], data, message.get("dropped", 0))
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise translated(nonsense(self.http.url, f"the line {line[:80]!r}")) from None
+            raise nonsense(self.http.url, f"the line {line[:80]!r}") from None
 
     # ---- itself ----
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from ._errors import ProtocolError, SandboxError, UnreachableError
-from ._http import Answer, HttpClient, Response
+from ._http import Answer, HttpClient, Response, remote
 from ._wire import Io
 
 # How long a server may be silent, in seconds.
@@ -52,10 +52,7 @@ class RemoteBase:
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body).encode()
             headers = {**JSON, **headers}
-        try:
-            response = await self.http.request(method, target, headers, body, seconds)
-        except SandboxError as problem:
-            raise translated(problem) from problem.__cause__
+        response = await self.http.request(method, target, headers, body, seconds)
         if 200 <= response.status < 300 or response.status in accept:
             return response
         raise refusal(response)
@@ -63,37 +60,31 @@ class RemoteBase:
     async def open(
         self, method: str, target: str, body: bytes | None, headers: Mapping[str, str]
     ) -> Answer:
+        answer = await self.http.open(method, target, headers, body, SIGN_OF_LIFE)
+        if answer.status == 200:
+            return answer
         try:
-            answer = await self.http.open(method, target, headers, body, SIGN_OF_LIFE)
-            if answer.status == 200:
-                return answer
-            try:
-                content = await answer.read()
-            finally:
-                answer.close()
-        except SandboxError as problem:
-            raise translated(problem) from problem.__cause__
+            content = await answer.read()
+        finally:
+            answer.close()
         url = self.http.url + target
         raise refusal(Response(answer.status, answer.reason, answer.headers, content, method, url))
 
     async def _lines(self, answer: Answer) -> AsyncGenerator[bytes, None]:
         """Lines of a body; empty ones are signs of life."""
         buffer = bytearray()
-        try:
-            async with contextlib.aclosing(answer.pieces()) as pieces:
-                async for piece in pieces:
-                    buffer += piece
-                    if b"\n" not in piece:
-                        continue
-                    *lines, rest = bytes(buffer).split(b"\n")
-                    buffer = bytearray(rest)
-                    for line in lines:
-                        yield line.rstrip(b"\r")
-        except SandboxError as problem:
-            raise translated(problem) from problem.__cause__
+        async with contextlib.aclosing(answer.pieces()) as pieces:
+            async for piece in pieces:
+                buffer += piece
+                if b"\n" not in piece:
+                    continue
+                *lines, rest = bytes(buffer).split(b"\n")
+                buffer = bytearray(rest)
+                for line in lines:
+                    yield line.rstrip(b"\r")
 
     def _cut_off(self) -> SandboxError:
-        return translated(UnreachableError(f"{self.http.url} went away in the middle of output"))
+        return remote(UnreachableError(f"{self.http.url} went away in the middle of output"))
 
 
 def refusal(response: Response) -> SandboxError:
@@ -101,13 +92,7 @@ def refusal(response: Response) -> SandboxError:
 
     if 300 <= response.status < 400:
         where = response.headers.get("location", "somewhere else")
-        return translated(
+        return remote(
             ProtocolError(f"{response.url} redirects to {where}; give that as server_url")
         )
     return from_response(response)
-
-
-def translated(problem: SandboxError) -> SandboxError:
-    from ._remote_errors import without_answer  # noqa: PLC0415  (it imports requests)
-
-    return without_answer(problem)

@@ -13,7 +13,7 @@ from ._channel import RemoteChannel
 from ._engine import Channel, Exited, Output, OutputPage, ProcessInfo, ProcessSpec, Stream
 from ._errors import UnreachableError
 from ._http import Response, nonsense
-from ._remote_base import KILL, RemoteBase, refusal, translated
+from ._remote_base import KILL, RemoteBase, refusal
 
 RETURNS = 5  # attempts to come back to the output of a process
 
@@ -52,7 +52,7 @@ class RemoteProcesses(RemoteBase):
                 response.headers["x-process-state"] == "running",
             )
         except (KeyError, ValueError):
-            raise translated(nonsense(response.url, "output without its offsets")) from None
+            raise nonsense(response.url, "output without its offsets") from None
 
     async def follow(
         self, session_id: str, process_id: int, stream: Stream, offset: int
@@ -105,7 +105,7 @@ class RemoteProcesses(RemoteBase):
             piece = Output(stream, message["offset"], data, message.get("dropped", 0))
             return piece, int(fields[b"id"])
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise translated(nonsense(self.http.url, f"the event {fields}")) from None
+            raise nonsense(self.http.url, f"the event {fields}") from None
 
     async def write_stdin(self, session_id: str, process_id: int, data: bytes) -> int:
         target = self._path(session_id, process_id, "/stdin")
