@@ -134,12 +134,22 @@ def test_a_server_that_is_down_is_unreachable(kind):
 def test_a_slow_server_is_a_timeout(kind, monkeypatch):
     monkeypatch.setattr("threadbox._remote.MARGIN", 0.1)
     never = threading.Event()
+
+    def work(client):
+        try:
+            return client.execute("true", timeout=0.1)
+        finally:
+            never.set()
+
+    async def work_in_loop(client):
+        try:
+            return await client.execute("true", timeout=0.1)
+        finally:
+            never.set()
+
     with Script(FOUND, never, CLEANED) as script:
         with pytest.raises(ServerTimeoutError, match="did not answer within 0.2 s") as caught:
-            try:
-                call(script.url, kind, lambda client: client.execute("true", timeout=0.1))
-            finally:
-                never.set()
+            call(script.url, kind, work if kind == "sync" else work_in_loop)
     assert isinstance(caught.value, requests.Timeout)
 
 
@@ -220,7 +230,7 @@ def test_chunks_and_signs_of_life_are_understood(kind):
 def test_a_stream_that_breaks_off_is_an_error(kind):
     head = b'HTTP/1.1 200 OK\r\n\r\n{"type":"start","process_id":7}\n'
 
-    with Script(FOUND, head + b"\n", CLOSE) as script:
+    with Script(FOUND, head + b"\n", CLOSE, CLEANED) as script:
         # Without a length the end of the connection is the end of the body.
         with pytest.raises(UnreachableError, match="in the middle"):
             call(script.url, kind, lambda client: (
