@@ -132,7 +132,7 @@ def test_a_server_that_is_down_is_unreachable(kind):
 
 @KINDS
 def test_a_slow_server_is_a_timeout(kind, monkeypatch):
-    monkeypatch.setattr("threadbox._remote.MARGIN", 0.1)
+    monkeypatch.setattr("threadbox._remote_commands.MARGIN", 0.1)
     never = threading.Event()
 
     def work(client):

@@ -68,7 +68,7 @@ def test_a_key_goes_into_a_header_and_nowhere_else():
 def test_both_clients_have_the_same_methods():
     pairs = [(getattr(threadbox, name), getattr(threadbox, "Async" + name))
              for name in ("SandboxClient", "Session", "BatchSandboxClient", "Processes",
-                          "Process", "Attachment")]
+                          "Process", "Attachment", "Files", "Shells", "Shell")]
     assert pairs[0] == (SandboxClient, AsyncSandboxClient)
     for blocking, suspending in pairs:
         ours = {n: m for n, m in inspect.getmembers(blocking) if not n.startswith("_")}

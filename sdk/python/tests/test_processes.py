@@ -8,7 +8,14 @@ import pytest
 from live import people
 from server import wait_until
 
-from threadbox import ConflictError, Exited, Output, ProcessNotFoundError, SessionExpiredError, Started
+from threadbox import (
+    ConflictError,
+    Exited,
+    Output,
+    ProcessNotFoundError,
+    SessionExpiredError,
+    Started,
+)
 
 
 def text_of(events, stream=None):

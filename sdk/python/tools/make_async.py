@@ -14,15 +14,20 @@ import sys
 PACKAGE = pathlib.Path(__file__).resolve().parent.parent / "src" / "threadbox"
 FILES = {
     "_sync.py": "_async.py",
+    "_files.py": "_async_files.py",
     "_processes.py": "_async_processes.py",
+    "_shells.py": "_async_shells.py",
 }
 CLASSES = [
     "Attachment",
     "BatchSandboxClient",
+    "Files",
     "Process",
     "Processes",
     "SandboxClient",
     "Session",
+    "Shell",
+    "Shells",
 ]
 WORDS = [
     (r"The blocking client", "The client for asyncio"),
@@ -39,19 +44,18 @@ WORDS = [
     (r"Safe to hand to another thread", "Safe to hand to other tasks"),
     (r"make_engine\(chosen, True,", "make_engine(chosen, False,"),
     (r"import Generator, Mapping", "import AsyncGenerator, Mapping"),
+    (r"import Generator, Sequence", "import AsyncGenerator, Sequence"),
     (r"-> Generator\[(.+), None, None\]:", r"-> AsyncGenerator[\1, None]:"),
     (r"__(enter|exit|iter)__", r"__a\1__"),
     (r"    def __aenter__", "    async def __aenter__"),
-    (r"_processes import", "_async_processes import"),
-    (r", iterate, run\n", "\n"),
-    (r"    iterate,\n    run,\n", ""),
+    (r"from \._(files|processes|shells) import", r"from ._async_\1 import"),
     (r"\biterate\((.*)\)\n", r"\1\n"),
 ]  # fmt: skip
 
 
 def await_runs(text: str) -> str:
     """`run(x)` -> `await x`, whatever x contains."""
-    found = re.search(r"(?<![\w.])run\(", text)
+    found = re.search(r"(?<![\w.])(?<!def )run\(", text)
     if found is None:
         return text
     end, depth = found.end(), 1

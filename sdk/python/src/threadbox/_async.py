@@ -12,7 +12,9 @@ from types import TracebackType
 from typing import Any
 
 from . import _core as core
+from ._async_files import AsyncFiles
 from ._async_processes import AsyncProcesses
+from ._async_shells import AsyncShells
 from ._current import Current
 from ._engine import (
     DEFAULT_TIMEOUT,
@@ -117,6 +119,16 @@ class _Commands:
         """What goes on without anybody waiting for it; terminals too."""
         return AsyncProcesses(self._session())
 
+    @property
+    def shells(self) -> AsyncShells:
+        """To keep directory, variables and functions between commands."""
+        return AsyncShells(self._session())
+
+    @property
+    def files(self) -> AsyncFiles:
+        """The workspace: read, write, edit, search, move."""
+        return AsyncFiles(self._session())
+
 
 class AsyncSession(_Commands):
     """One session of a thread. Safe to hand to other tasks; ``async with`` closes it."""
@@ -208,7 +220,7 @@ class AsyncSandboxClient(_Commands):
     ) -> SessionResult:
         """Finds the session of a thread, or makes one, and uses it from now on.
 
-        Files of the thread are there again as long as its session lives, which is
+        AsyncFiles of the thread are there again as long as its session lives, which is
         ``timeout_minutes`` after its last use. ``status`` of the answer is "active" or "created".
         ``user_id`` is for logs only.
         """

@@ -9,7 +9,7 @@ import os
 import weakref
 from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from . import _validate as validate
 from ._engine import (
@@ -20,6 +20,7 @@ from ._engine import (
     Event,
     Executed,
     Exited,
+    FileInfo,
     FileList,
     ProcessInfo,
     ProcessSpec,
@@ -29,10 +30,13 @@ from ._engine import (
     Uploaded,
     run,
 )
-from ._errors import SandboxError, SessionExpiredError
+from ._engine_files import FileEngine
+from ._engine_shells import ShellEngine
+from ._errors import SandboxError, SessionExpiredError, UnsupportedError
 from ._results import ExecuteResult, executed_result, failed_result
 
 log = logging.getLogger("threadbox")
+T = TypeVar("T")
 
 NO_SESSION = "No active session. Call get_or_create_session() first."
 THE_END = 1 << 50  # an offset that no output reaches
@@ -257,6 +261,43 @@ def again(command: Command) -> Command:
     return Command(
         command.command, command.timeout, command.cwd, command.env, command.stdin, retry=True
     )
+
+
+def file_engine(engine: Engine) -> FileEngine:
+    if not hasattr(engine, "stat_file"):
+        raise UnsupportedError("this engine knows only upload, download and list_files")
+    return cast(FileEngine, engine)
+
+
+def shell_engine(engine: Engine) -> ShellEngine:
+    if not hasattr(engine, "open_shell"):
+        raise UnsupportedError("this engine has no shells that keep their state")
+    return cast(ShellEngine, engine)
+
+
+async def file_exists(engine: FileEngine, session_id: str, path: str) -> bool:
+    try:
+        await engine.stat_file(session_id, path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+async def walk(
+    engine: FileEngine, session_id: str, path: str, recursive: bool, page: int
+) -> AsyncGenerator[FileInfo, None]:
+    cursor = None
+    while True:
+        found = await engine.walk_files(session_id, path, recursive, page, cursor)
+        for one in found.files:
+            yield one
+        cursor = found.cursor
+        if cursor is None:
+            return
+
+
+async def collect(items: AsyncGenerator[T, None]) -> list[T]:
+    return [item async for item in items]
 
 
 async def execute_batch(

@@ -20,6 +20,7 @@ from ._engine import (
     iterate,
     run,
 )
+from ._files import Files
 from ._modes import choose_mode, make_engine
 from ._processes import Processes
 from ._results import (
@@ -32,6 +33,7 @@ from ._results import (
     session_result,
     uploaded_result,
 )
+from ._shells import Shells
 
 StrPath = str | os.PathLike[str]
 
@@ -117,6 +119,16 @@ class _Commands:
     def processes(self) -> Processes:
         """What goes on without anybody waiting for it; terminals too."""
         return Processes(self._session())
+
+    @property
+    def shells(self) -> Shells:
+        """To keep directory, variables and functions between commands."""
+        return Shells(self._session())
+
+    @property
+    def files(self) -> Files:
+        """The workspace: read, write, edit, search, move."""
+        return Files(self._session())
 
 
 class Session(_Commands):
