@@ -148,7 +148,7 @@ def test_a_slow_server_is_a_timeout(kind, monkeypatch):
             never.set()
 
     with Script(FOUND, never, CLEANED) as script:
-        with pytest.raises(ServerTimeoutError, match="did not answer within 0.2 s") as caught:
+        with pytest.raises(ServerTimeoutError, match=r"did not answer within 0\.2 s") as caught:
             call(script.url, kind, work if kind == "sync" else work_in_loop)
     assert isinstance(caught.value, requests.Timeout)
 
@@ -195,7 +195,7 @@ NONSENSE = {
 @pytest.mark.parametrize("what", NONSENSE)
 def test_nonsense_is_called_nonsense(kind, what):
     with Script(FOUND, NONSENSE[what], CLEANED) as script:
-        with pytest.raises(ProtocolError, match="Threadbox server|server_url") as caught:
+        with pytest.raises(ProtocolError, match=r"Threadbox server|server_url") as caught:
             call(script.url, kind, lambda client: client.execute("true"))
     assert isinstance(caught.value, requests.RequestException)
     assert isinstance(caught.value, SandboxError)

@@ -2,10 +2,12 @@
 """python -m threadbox."""
 
 import contextlib
+import fcntl
 import os
 import pty
 import select
 import signal
+import struct
 import subprocess
 import sys
 import termios
@@ -104,7 +106,7 @@ def test_a_shell_on_a_terminal_is_a_terminal(url):
     shell.expect("$ ")
     shell.type("echo $((6 * 7))\n")
     shell.expect("42\r")
-    termios.tcsetwinsize(shell.fd, (33, 99))
+    fcntl.ioctl(shell.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 99, 0, 0))
     os.kill(shell.pid, signal.SIGWINCH)
     shell.type("sh -c 'echo ready; exec sleep 1000'\n")  # from then on it is in the foreground
     shell.expect("ready\r")

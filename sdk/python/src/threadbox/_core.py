@@ -6,8 +6,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shlex
 import weakref
-from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -32,7 +33,7 @@ from ._engine import (
 )
 from ._engine_files import FileEngine
 from ._engine_shells import ShellEngine
-from ._errors import SandboxError, SessionExpiredError, UnsupportedError
+from ._errors import CommandRefusedError, SandboxError, SessionExpiredError, UnsupportedError
 from ._results import ExecuteResult, executed_result, failed_result
 
 log = logging.getLogger("threadbox")
@@ -115,24 +116,37 @@ class SessionCore:
         self.info = await find_or_create(self.engine, self.spec)
 
     async def execute(self, command: Command, auto_retry: bool) -> Executed:
-        self.engine.check_command(self.info.policy, command.command)
+        with self._checked(command.command):
+            try:
+                return await self.engine.execute(self._id(), command)
+            except SessionExpiredError:
+                if not auto_retry:
+                    raise
+            await self.renew()
+            return await self.engine.execute(self._id(), again(command))
+
+    @contextlib.contextmanager
+    def _checked(self, command: str) -> Iterator[None]:
+        """What is surely refused is not sent; what was refused is remembered."""
+        self.engine.check_command(self.info.policy, command)
         try:
-            return await self.engine.execute(self._id(), command)
-        except SessionExpiredError:
-            if not auto_retry:
-                raise
-        await self.renew()
-        return await self.engine.execute(self._id(), again(command))
+            yield
+        except CommandRefusedError as problem:
+            note: Callable[[str, CommandRefusedError], None] | None
+            note = getattr(self.engine, "note_refusal", None)
+            if note is not None:
+                note(self.info.policy, problem)
+            raise
 
     async def stream(self, command: Command, auto_retry: bool) -> AsyncGenerator[Event, None]:
-        self.engine.check_command(self.info.policy, command.command)
         began = False
         try:
-            async with contextlib.aclosing(self.engine.stream(self._id(), command)) as events:
-                async for event in events:
-                    began = True
-                    yield event
-                return
+            with self._checked(command.command):
+                async with contextlib.aclosing(self.engine.stream(self._id(), command)) as events:
+                    async for event in events:
+                        began = True
+                        yield event
+                    return
         except SessionExpiredError:
             if began or not auto_retry:
                 raise
@@ -181,9 +195,8 @@ class SessionCore:
     # ---- processes ----
 
     async def start(self, spec: ProcessSpec) -> ProcessInfo:
-        if spec.command is not None:
-            self.engine.check_command(self.info.policy, spec.command)
-        return await self.engine.start(self._id(), spec)
+        with self._checked(spec.command or shlex.join(spec.argv or ())):
+            return await self.engine.start(self._id(), spec)
 
     async def wait(self, process_id: int) -> ProcessInfo:
         """How the process ended, when it has. Its output stays."""

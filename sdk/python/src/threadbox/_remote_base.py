@@ -11,6 +11,7 @@ from typing import Any
 
 from ._errors import ProtocolError, SandboxError, UnreachableError
 from ._http import Answer, HttpClient, Response, remote
+from ._policy import PolicyChecks
 from ._wire import Io
 
 # How long a server may be silent, in seconds.
@@ -35,6 +36,7 @@ class RemoteBase:
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
         self.blocking = io.blocking
+        self.checks = PolicyChecks()
         self.http = HttpClient(server_url, io, headers, tls)
 
     # ---- requests ----

@@ -11,9 +11,8 @@ from typing import Any
 
 from . import _parse as parse
 from ._engine import Command, Event, Executed, Exited, Output, Started
-from ._errors import SandboxError
+from ._errors import CommandRefusedError, SandboxError
 from ._http import Answer, nonsense
-from ._policy import check_command
 from ._remote_base import JSON, NOTHING
 from ._remote_processes import RemoteProcesses
 
@@ -22,7 +21,10 @@ MARGIN = 5.0  # beyond the time that a command has
 
 class RemoteCommands(RemoteProcesses):
     def check_command(self, policy: str, command: str) -> None:
-        check_command(policy, command)
+        self.checks.check(policy, command)
+
+    def note_refusal(self, policy: str, problem: CommandRefusedError) -> None:
+        self.checks.confirm(policy, problem)
 
     async def execute(self, session_id: str, command: Command) -> Executed:
         tag = new_tag()
