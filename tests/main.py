@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -140,6 +141,44 @@ def asan():
                   unit.skipped + e2e.skipped)
 
 
+def sdk_tools():
+    """A virtual environment with what the SDK is checked and built with; None without an index."""
+    project = tomllib.loads((ROOT / "sdk" / "python" / "pyproject.toml").read_text())
+    wanted = [*project["build-system"]["requires"], *project["project"]["dependencies"],
+              *project["project"]["optional-dependencies"]["dev"]]
+    place = ROOT / "build" / "sdk-venv"
+    stamp = place / "wanted"
+    if not stamp.exists() or stamp.read_text() != "\n".join(wanted):
+        if sh(["/usr/bin/python3", "-m", "venv", "--clear", str(place)]) != 0:
+            return None
+        if sh([place / "bin" / "pip", "install", "-q", *wanted]) != 0:
+            return None
+        stamp.write_text("\n".join(wanted))
+    return place / "bin"
+
+
+def sdk():
+    """The Python SDK as its users get it: installed, typed, and against the real server."""
+    tools = sdk_tools()
+    if not tools:
+        print("sdk: its tools can't be installed here (python3-venv, a package index)")
+        return Result(skipped=1)
+    if sh([tools / "pip", "install", "-q", "--no-build-isolation", "--no-deps",
+           "--force-reinstall", "sdk/python"]) != 0:
+        return Result(failed=1)
+    result = Result()
+    for command in (["mypy"], ["ruff", "check"], ["ruff", "format", "--check", "src", "tools"]):
+        code = subprocess.run([tools / command[0], *command[1:]],
+                              cwd=ROOT / "sdk" / "python").returncode
+        result.passed, result.failed = result.passed + (code == 0), result.failed + (code != 0)
+    report = ROOT / "build" / "sdk.xml"
+    report.unlink(missing_ok=True)
+    code = sh([tools / "python", "-m", "pytest", "-c", "sdk/python/pyproject.toml",
+               "sdk/python/tests", f"--junitxml={report}"])
+    tests = junit(report, code)
+    return Result(result.passed + tests.passed, result.failed + tests.failed, tests.skipped)
+
+
 STAGES = [
     ("tidy", lambda: script("/usr/bin/python3", "tests/tidy/check.py")),
     ("format", lambda: script("tests/tidy/format.sh")),
@@ -148,6 +187,7 @@ STAGES = [
     ("policy", lambda: pytest("tests/policy")),
     ("e2e", lambda: pytest("tests/e2e")),
     ("compat", lambda: pytest("tests/compat")),
+    ("sdk", sdk),
     ("security", lambda: pytest("tests/security")),
     ("faults", lambda: pytest("tests/faults")),
     ("asan", asan),

@@ -10,11 +10,18 @@
 ``AsyncSandboxClient`` is the same for asyncio.
 """
 
-from ._engine import Ended, Event, Executed, Exited, Output, ProcessInfo, Started
+from ._async import AsyncBatchSandboxClient, AsyncSandboxClient, AsyncSession
+from ._async_files import AsyncFiles
+from ._async_processes import AsyncAttachment, AsyncProcess, AsyncProcesses
+from ._async_shells import AsyncShell, AsyncShells
+from ._engine import Ended, Event, Executed, Exited, FileInfo, Output, ProcessInfo, Started
+from ._engine_files import Edited, Found, Lines, Match, Unpacked
+from ._engine_shells import ShellInfo, ShellRun
 from ._errors import (
     CapacityError,
     CommandRefusedError,
     ConflictError,
+    EditError,
     InvalidRequestError,
     LimitExceededError,
     ProcessNotFoundError,
@@ -26,26 +33,44 @@ from ._errors import (
     UnreachableError,
     UnsupportedError,
 )
+from ._files import Files
 from ._processes import Attachment, Process, Processes
 from ._results import ExecuteResult, FileListResult, SessionResult, UploadResult
+from ._shells import Shell, Shells
 from ._sync import BatchSandboxClient, SandboxClient, Session
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AsyncAttachment",
+    "AsyncBatchSandboxClient",
+    "AsyncFiles",
+    "AsyncProcess",
+    "AsyncProcesses",
+    "AsyncSandboxClient",
+    "AsyncSession",
+    "AsyncShell",
+    "AsyncShells",
     "Attachment",
     "BatchSandboxClient",
     "CapacityError",
     "CommandRefusedError",
     "ConflictError",
+    "EditError",
+    "Edited",
     "Ended",
     "Event",
     "ExecuteResult",
     "Executed",
     "Exited",
+    "FileInfo",
     "FileListResult",
+    "Files",
+    "Found",
     "InvalidRequestError",
     "LimitExceededError",
+    "Lines",
+    "Match",
     "Output",
     "Process",
     "ProcessInfo",
@@ -59,7 +84,12 @@ __all__ = [
     "Session",
     "SessionExpiredError",
     "SessionResult",
+    "Shell",
+    "ShellInfo",
+    "ShellRun",
+    "Shells",
     "Started",
+    "Unpacked",
     "UnreachableError",
     "UnsupportedError",
     "UploadResult",

@@ -7,8 +7,8 @@ import json
 from typing import Any
 
 from ._engine import Exited, Output, ProcessInfo, Stream
-from ._errors import ConflictError, ProtocolError, SandboxError, UnreachableError
-from ._http import HttpClient, Response
+from ._errors import ConflictError, UnreachableError
+from ._http import HttpClient, Response, nonsense, remote
 from ._parse import parse_process
 from ._websocket import BINARY, CLOSE, TEXT, WebSocket
 
@@ -28,20 +28,15 @@ class RemoteChannel:
 
     @staticmethod
     async def open(http: HttpClient, target: str, stream: Stream) -> RemoteChannel | Response:
-        from ._remote_errors import without_answer  # noqa: PLC0415  (it imports requests)
-
+        socket = await WebSocket.open(http, target, {})
+        if isinstance(socket, Response):
+            return socket
         try:
-            socket = await WebSocket.open(http, target, {})
-            if isinstance(socket, Response):
-                return socket
-            try:
-                kind, message = await socket.receive(FIRST_SECONDS)
-                return RemoteChannel(socket, stream, _first(kind, message))
-            except BaseException:
-                await socket.close()
-                raise
-        except SandboxError as problem:
-            raise without_answer(problem) from problem.__cause__
+            kind, message = await socket.receive(FIRST_SECONDS)
+            return RemoteChannel(socket, stream, _first(http.url, kind, message))
+        except BaseException:
+            await socket.close()
+            raise
 
     async def receive(self, timeout: float | None = None) -> Output | Exited | None:
         while not self._over:
@@ -54,7 +49,8 @@ class RemoteChannel:
             if kind == CLOSE:
                 self._over = True
                 await self._socket.close()
-                raise UnreachableError(f"the server closed the channel: {_reason(message)}")
+                text = f"the server closed the channel: {_reason(message)}"
+                raise remote(UnreachableError(text))
             told = self._told(json.loads(message))
             if told is not None:
                 return told
@@ -92,12 +88,12 @@ class RemoteChannel:
         await self._socket.send(TEXT, json.dumps(message).encode())
 
 
-def _first(kind: int, message: bytes) -> dict[str, Any]:
+def _first(url: str, kind: int, message: bytes) -> dict[str, Any]:
     if kind == TEXT:
         attached = json.loads(message)
         if isinstance(attached, dict) and attached.get("type") == "attached":
             return attached
-    raise ProtocolError(f"the server began a channel with {message[:80]!r}")
+    raise nonsense(url, f"the start of a channel with {message[:80]!r}")
 
 
 def _reason(payload: bytes) -> str:

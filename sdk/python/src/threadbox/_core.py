@@ -4,9 +4,13 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
-from collections.abc import AsyncGenerator, Mapping
+import shlex
+import weakref
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
 from . import _validate as validate
 from ._engine import (
@@ -17,6 +21,7 @@ from ._engine import (
     Event,
     Executed,
     Exited,
+    FileInfo,
     FileList,
     ProcessInfo,
     ProcessSpec,
@@ -24,8 +29,15 @@ from ._engine import (
     SessionSpec,
     Stream,
     Uploaded,
+    run,
 )
-from ._errors import CommandRefusedError, SandboxError, SessionExpiredError
+from ._engine_files import FileEngine
+from ._engine_shells import ShellEngine
+from ._errors import CommandRefusedError, SandboxError, SessionExpiredError, UnsupportedError
+from ._results import ExecuteResult, executed_result, failed_result
+
+log = logging.getLogger("threadbox")
+T = TypeVar("T")
 
 NO_SESSION = "No active session. Call get_or_create_session() first."
 THE_END = 1 << 50  # an offset that no output reaches
@@ -104,24 +116,37 @@ class SessionCore:
         self.info = await find_or_create(self.engine, self.spec)
 
     async def execute(self, command: Command, auto_retry: bool) -> Executed:
-        self.engine.check_command(self.info.policy, command.command)
+        with self._checked(command.command):
+            try:
+                return await self.engine.execute(self._id(), command)
+            except SessionExpiredError:
+                if not auto_retry:
+                    raise
+            await self.renew()
+            return await self.engine.execute(self._id(), again(command))
+
+    @contextlib.contextmanager
+    def _checked(self, command: str) -> Iterator[None]:
+        """What is surely refused is not sent; what was refused is remembered."""
+        self.engine.check_command(self.info.policy, command)
         try:
-            return await self.engine.execute(self._id(), command)
-        except SessionExpiredError:
-            if not auto_retry:
-                raise
-        await self.renew()
-        return await self.engine.execute(self._id(), again(command))
+            yield
+        except CommandRefusedError as problem:
+            note: Callable[[str, CommandRefusedError], None] | None
+            note = getattr(self.engine, "note_refusal", None)
+            if note is not None:
+                note(self.info.policy, problem)
+            raise
 
     async def stream(self, command: Command, auto_retry: bool) -> AsyncGenerator[Event, None]:
-        self.engine.check_command(self.info.policy, command.command)
         began = False
         try:
-            async with contextlib.aclosing(self.engine.stream(self._id(), command)) as events:
-                async for event in events:
-                    began = True
-                    yield event
-                return
+            with self._checked(command.command):
+                async with contextlib.aclosing(self.engine.stream(self._id(), command)) as events:
+                    async for event in events:
+                        began = True
+                        yield event
+                    return
         except SessionExpiredError:
             if began or not auto_retry:
                 raise
@@ -170,9 +195,8 @@ class SessionCore:
     # ---- processes ----
 
     async def start(self, spec: ProcessSpec) -> ProcessInfo:
-        if spec.command is not None:
-            self.engine.check_command(self.info.policy, spec.command)
-        return await self.engine.start(self._id(), spec)
+        with self._checked(spec.command or shlex.join(spec.argv or ())):
+            return await self.engine.start(self._id(), spec)
 
     async def wait(self, process_id: int) -> ProcessInfo:
         """How the process ended, when it has. Its output stays."""
@@ -252,6 +276,74 @@ def again(command: Command) -> Command:
     )
 
 
-def is_refusal(problem: BaseException) -> bool:
-    """Whether a batch should report it as the result of its command, and go on."""
-    return isinstance(problem, (CommandRefusedError, SandboxError, OSError, ValueError))
+def file_engine(engine: Engine) -> FileEngine:
+    if not hasattr(engine, "stat_file"):
+        raise UnsupportedError("this engine knows only upload, download and list_files")
+    return cast(FileEngine, engine)
+
+
+def shell_engine(engine: Engine) -> ShellEngine:
+    if not hasattr(engine, "open_shell"):
+        raise UnsupportedError("this engine has no shells that keep their state")
+    return cast(ShellEngine, engine)
+
+
+async def file_exists(engine: FileEngine, session_id: str, path: str) -> bool:
+    try:
+        await engine.stat_file(session_id, path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+async def walk(
+    engine: FileEngine, session_id: str, path: str, recursive: bool, page: int
+) -> AsyncGenerator[FileInfo, None]:
+    cursor = None
+    while True:
+        found = await engine.walk_files(session_id, path, recursive, page, cursor)
+        for one in found.files:
+            yield one
+        cursor = found.cursor
+        if cursor is None:
+            return
+
+
+async def collect(items: AsyncGenerator[T, None]) -> list[T]:
+    return [item async for item in items]
+
+
+async def execute_batch(
+    engine: Engine, spec: SessionSpec, commands: Sequence[str], timeout: float
+) -> list[ExecuteResult]:
+    session = await open_session(engine, spec)
+    results: list[ExecuteResult] = []
+    try:
+        for text in commands:
+            try:
+                done = await session.execute(make_command(text, timeout), auto_retry=True)
+                results.append(executed_result(done))
+            except Exception as problem:
+                results.append(failed_result(problem, session.session_id))
+    finally:
+        await quietly(session.close())
+    return results
+
+
+async def quietly(closing: Coroutine[Any, Any, None]) -> None:
+    """What a closing is good for happens later anyway, when the session expires."""
+    try:
+        await closing
+    except (SandboxError, OSError) as problem:
+        log.warning("the session could not be closed: %s", problem)
+
+
+def close_with(owner: object, engine: Engine) -> None:
+    """Closes an engine when its owner is gone, at the interpreter's end at the latest. One of an
+    event loop can only be closed there."""
+    if engine.blocking:
+        weakref.finalize(owner, _close, engine)
+
+
+def _close(engine: Engine) -> None:
+    run(engine.close())

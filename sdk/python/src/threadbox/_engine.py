@@ -23,7 +23,7 @@ Rules for an engine:
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -365,7 +365,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("a blocking engine suspended: it was written for an event loop")
 
 
-def iterate(generator: AsyncGenerator[T, None]) -> Iterator[T]:
+def iterate(generator: AsyncGenerator[T, None]) -> Generator[T, None, None]:
     """The items of an asynchronous generator that never suspends; closed with this one."""
     try:
         while True:

@@ -4,6 +4,8 @@ are raised as subclasses that are also instances of the matching exception of ``
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class SandboxError(Exception):
     """The base of every error that this package raises on its own account."""
@@ -52,6 +54,14 @@ class ProcessNotFoundError(SandboxError, LookupError):
 
 class ConflictError(SandboxError):
     """Not in this state: stdin is closed, the process has ended, the shell is busy."""
+
+
+class EditError(ConflictError):
+    """The text to replace is not there, or more than once: ``matches`` times, on these
+    ``lines``."""
+
+    matches: int = 0
+    lines: Sequence[int] = ()
 
 
 class UnsupportedError(SandboxError, NotImplementedError):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import ssl
@@ -39,8 +40,15 @@ class Response:
             raise nonsense(self.url, f"no JSON but {self.body[:80]!r}") from None
 
 
-def nonsense(url: str, what: str) -> ProtocolError:
-    return ProtocolError(f"{url} answered {what}; is it the URL of a Threadbox server?")
+def nonsense(url: str, what: str) -> SandboxError:
+    return remote(ProtocolError(f"{url} answered {what}; is it the URL of a Threadbox server?"))
+
+
+def remote(problem: SandboxError) -> SandboxError:
+    """The error as one of ``requests`` too."""
+    from ._remote_errors import without_answer  # noqa: PLC0415  (it imports requests)
+
+    return without_answer(problem)
 
 
 class Connection:
@@ -238,8 +246,10 @@ class Answer:
     async def pieces(self) -> AsyncGenerator[bytes, None]:
         connection = self._connection
         try:
-            async for piece in connection.pieces(self._method, self.status, self.headers):
-                yield piece
+            opened = connection.pieces(self._method, self.status, self.headers)
+            async with contextlib.aclosing(opened) as pieces:
+                async for piece in pieces:
+                    yield piece
         except (OSError, ssl.SSLError) as problem:
             raise self._client.failure(problem, connection.wire.patience) from problem
 
@@ -363,10 +373,11 @@ class HttpClient:
             return problem
         if isinstance(problem, TimeoutError):
             doing = "could not be reached" if connecting else "did not answer"
-            return ServerTimeoutError(f"{self.url} {doing} within {seconds or 0:g} s")
+            return remote(ServerTimeoutError(f"{self.url} {doing} within {seconds or 0:g} s"))
         if connecting:
-            return UnreachableError(f"{self.url} can't be reached: {problem}; does a server run?")
-        return UnreachableError(f"{self.url} went away: {problem}")
+            text = f"{self.url} can't be reached: {problem}; does a server run?"
+            return remote(UnreachableError(text))
+        return remote(UnreachableError(f"{self.url} went away: {problem}"))
 
     def close(self) -> None:
         self.kept.close()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes of a session, for blocking callers."""
+"""The processes of a session, for blocking callers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 
 from . import _core as core
 from . import _validate as validate
@@ -94,7 +94,9 @@ class Process:
         offset = validate.check_offset(offset)
         return run(self._session.read_output(self.process_id, stream, offset))
 
-    def follow(self, stream: Stream = "all", offset: int = 0) -> Iterator[Output | Exited]:
+    def follow(
+        self, stream: Stream = "all", offset: int = 0
+    ) -> Generator[Output | Exited, None, None]:
         """What it prints, from an offset on, until it has ended. Comes back by itself after a lost
         connection; leaving ends nothing."""
         offset = validate.check_offset(offset)
@@ -162,12 +164,12 @@ class Attachment:
     def close(self) -> None:
         run(self._channel.close())
 
-    def __iter__(self) -> Iterator[Output | Exited]:
-        while (event := self.receive()) is not None:
+    def __iter__(self) -> Generator[Output | Exited, None, None]:
+        while (event := run(self._channel.receive())) is not None:
             yield event
 
     def __enter__(self) -> Attachment:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        run(self._channel.close())

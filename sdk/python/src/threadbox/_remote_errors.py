@@ -42,6 +42,10 @@ class RemoteConflictError(plain.ConflictError, requests.HTTPError):
     pass
 
 
+class RemoteEditError(plain.EditError, requests.HTTPError):
+    pass
+
+
 class RemoteUnsupportedError(plain.UnsupportedError, requests.HTTPError):
     pass
 
@@ -97,6 +101,8 @@ def from_response(response: Response) -> plain.SandboxError:
         error.command = str(body.get("command", ""))
         error.forbidden_pattern = body.get("forbidden_pattern")
         error.offset = (body.get("position") or {}).get("offset")
+    elif isinstance(error, plain.EditError):
+        error.matches, error.lines = body["matches"], body.get("lines", [])
     return error
 
 
@@ -104,6 +110,8 @@ def _kind(response: Response, body: dict[str, Any], message: str) -> type[plain.
     status = response.status
     if status == 404:
         return _missing(body, message)
+    if status == 409 and "matches" in body:
+        return RemoteEditError
     if status == 400:
         refused = "command" in body or "forbidden_pattern" in body
         return RemoteCommandRefusedError if refused else RemoteInvalidRequestError

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import ssl
 import uuid
-import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -22,7 +20,7 @@ from ._engine import (
     iterate,
     run,
 )
-from ._errors import SandboxError
+from ._files import Files
 from ._modes import choose_mode, make_engine
 from ._processes import Processes
 from ._results import (
@@ -31,13 +29,12 @@ from ._results import (
     SessionResult,
     UploadResult,
     executed_result,
-    failed_result,
     files_result,
     session_result,
     uploaded_result,
 )
+from ._shells import Shells
 
-log = logging.getLogger("threadbox")
 StrPath = str | os.PathLike[str]
 
 
@@ -81,7 +78,7 @@ class _Commands:
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         stdin: str = "",
-    ) -> Iterator[Event]:
+    ) -> Generator[Event, None, None]:
         """Runs a command and yields what happens: ``Started``, ``Output`` as it is printed,
         ``Exited``.
 
@@ -120,12 +117,22 @@ class _Commands:
 
     @property
     def processes(self) -> Processes:
-        """Processes that go on without anybody waiting; terminals too."""
+        """What goes on without anybody waiting for it; terminals too."""
         return Processes(self._session())
+
+    @property
+    def shells(self) -> Shells:
+        """To keep directory, variables and functions between commands."""
+        return Shells(self._session())
+
+    @property
+    def files(self) -> Files:
+        """The workspace: read, write, edit, search, move."""
+        return Files(self._session())
 
 
 class Session(_Commands):
-    """One session of a thread. Safe to hand to another thread; ``with`` closes it at the end."""
+    """One session of a thread. Safe to hand to another thread; ``with`` closes it."""
 
     def __init__(self, made: core.SessionCore) -> None:
         self._core = made
@@ -159,7 +166,7 @@ class Session(_Commands):
         return self
 
     def __exit__(self, *_: object) -> None:
-        _quietly(self.close)
+        run(core.quietly(self._core.close()))
 
 
 class SandboxClient(_Commands):
@@ -197,8 +204,7 @@ class SandboxClient(_Commands):
         self.policy = policy
         self._engine: Engine = make_engine(chosen, True, api_key, ssl_context, local)
         self._current = Current()
-        # At the interpreter's end too; the engine, not the client, so that nothing keeps it alive.
-        self._finalizer = weakref.finalize(self, _close_engine, self._engine)
+        core.close_with(self, self._engine)
 
     def _session(self) -> core.SessionCore:
         return self._current.get()
@@ -249,7 +255,7 @@ class SandboxClient(_Commands):
         session = self._current.find()
         self._current.choose(None)
         if session is not None:
-            _quietly(lambda: run(session.close()))
+            run(core.quietly(session.close()))
 
     cleanup = close_session
 
@@ -282,7 +288,7 @@ class SandboxClient(_Commands):
 
     def close(self) -> None:
         """Gives back connections. Sessions live on; ``close_session`` ends one."""
-        self._finalizer()
+        run(self._engine.close())
 
     def __enter__(self) -> SandboxClient:
         return self
@@ -293,8 +299,11 @@ class SandboxClient(_Commands):
         problem: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close_session()
-        self.close()
+        session = self._current.find()
+        self._current.choose(None)
+        if session is not None:
+            run(core.quietly(session.close()))
+        run(self._engine.close())
 
 
 class BatchSandboxClient:
@@ -305,10 +314,17 @@ class BatchSandboxClient:
         mode: str | None = None,
         server_url: str | None = None,
         api_key: str | None = None,
-        **options: Any,
+        *,
+        policy: str | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+        **local: Any,
     ) -> None:
-        self._options: dict[str, Any] = {"api_key": api_key, **options}
-        self.mode, self.server_url = mode, server_url
+        chosen = choose_mode(mode, server_url)
+        self.mode = chosen.name
+        self.server_url = chosen.server_url
+        self.policy = policy
+        self._engine: Engine = make_engine(chosen, True, api_key, ssl_context, local)
+        core.close_with(self, self._engine)
 
     def execute_batch(
         self,
@@ -320,23 +336,9 @@ class BatchSandboxClient:
         """Runs all of them in order, also after one that failed. One that could not be run has
         ``exit_code`` -1 and the reason in ``stderr``."""
         thread = thread_id or f"batch_{uuid.uuid4().hex[:12]}"
-        results: list[ExecuteResult] = []
-        with SandboxClient(self.mode, self.server_url, **self._options) as client:
-            client.get_or_create_session(user_id, thread)
-            for command in commands:
-                try:
-                    results.append(client.execute(command, timeout))
-                except Exception as problem:
-                    results.append(failed_result(problem, client.session_id or ""))
-        return results
+        spec = core.make_spec(user_id, thread, policy=self.policy)
+        return run(core.execute_batch(self._engine, spec, commands, timeout))
 
-
-def _quietly(close: Callable[[], object]) -> None:
-    try:
-        close()
-    except (SandboxError, OSError) as problem:
-        log.warning("the session could not be closed: %s", problem)
-
-
-def _close_engine(engine: Engine) -> None:
-    run(engine.close())
+    def close(self) -> None:
+        """Gives back connections."""
+        run(self._engine.close())

@@ -102,6 +102,15 @@ def check_filename(name: object) -> str:
     return text
 
 
+def check_path(path: object) -> str:
+    """Of the workspace: relative to it, or beginning with /workspace; empty is the workspace."""
+    text = check_text(path, "a path")
+    absolute = text.startswith("/") and text != "/workspace" and not text.startswith("/workspace/")
+    if absolute or ".." in text.split("/") or "\0" in text:
+        raise ValueError(f"Invalid path {text!r}: give one relative to the workspace, without '..'")
+    return text
+
+
 def check_size(rows: object, cols: object) -> tuple[int, int]:
     for what, value in (("rows", rows), ("cols", cols)):
         if isinstance(value, bool) or not isinstance(value, int):

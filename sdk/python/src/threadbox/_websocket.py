@@ -12,7 +12,6 @@ import struct
 import time
 from collections.abc import Mapping
 
-from ._errors import ProtocolError
 from ._http import Connection, HttpClient, Response, nonsense
 
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
@@ -141,7 +140,7 @@ class WebSocket:
         if start > 2:
             size = int.from_bytes(buffer[2:start], "big")
         if buffer[0] & 0x70 or buffer[1] & 0x80 or size > MAX_MESSAGE:
-            raise ProtocolError("the server sent a frame that no WebSocket server may send")
+            raise nonsense(self._http.url, "a frame that no WebSocket server may send")
         if len(buffer) < start + size:
             return None
         first = buffer[0]
