@@ -84,9 +84,9 @@ def state_dir(mode: int = 0o711):
         shutil.rmtree(where, ignore_errors=True)
 
 
-def run_program(text: str, *arguments: str, timeout: float = 60, **options):
-    """A Python program that has the package; its standard output, when it succeeds."""
-    words = [sys.executable, "-c", PRELUDE + textwrap.dedent(text), *arguments]
+def run_program(text: str, *arguments: str, timeout: float = 60, before: str = "", **options):
+    """A Python program that has the package; `before` runs before it is imported."""
+    words = [sys.executable, "-c", before + PRELUDE + textwrap.dedent(text), *arguments]
     return subprocess.run(
         words, capture_output=True, text=True, timeout=timeout, check=False, **options
     )

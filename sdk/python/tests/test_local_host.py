@@ -162,6 +162,7 @@ signal.signal(signal.SIGALRM, lambda number, frame: seen.append(number))
 signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
 box = Box(engine, "handled")
 assert box.out("sleep 0.5; echo whole") == "whole\\n"
+signal.setitimer(signal.ITIMER_REAL, 0)
 print(len(seen) >= 3)
 box.close()
 """
