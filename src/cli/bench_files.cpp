@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows on files: through the engine, over HTTP, and what the host itself takes for as much.
+#include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -75,6 +77,16 @@ void bare_read(const std::string& path) {
   }
 }
 
+// What the kernel itself takes for a listing: no process is started, and nothing is sent.
+void bare_list(const std::string& path) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream{::opendir(path.c_str()), ::closedir};
+  if (!stream) throw SystemError{errno, "opendir " + path};
+  while (const dirent* item = ::readdir(stream.get())) {
+    struct stat info{};
+    check(::fstatat(::dirfd(stream.get()), item->d_name, &info, AT_SYMLINK_NOFOLLOW), "fstatat");
+  }
+}
+
 // Where the bare counterparts work, on the file system of the sandboxes.
 std::string bare_dir(const Bench& bench) {
   const std::string dir = bench.config.state_dir + "/bare";
@@ -135,19 +147,22 @@ awaitable<void> listing_rows(Bench& bench, const Places& at, unsigned count) {
   co_await exec(at.sandbox, script);
   at.client.post("/execute",
                  "{\"session_id\":\"" + at.session + "\",\"command\":\"" + script + "\"}");
-  Samples bare, engine, http;
+  Samples bare, calls, engine, http;
   for (unsigned round = 0; round < bench.options.rounds / 3 + kWarmup; ++round) {
     const auto bare_time = timed([&] { bare_run({"ls", "-la", dir}); });
+    const auto calls_time = timed([&] { bare_list(dir); });
     const auto engine_time = co_await timed_task(engine_list(at.sandbox, count));
     const auto http_time = timed([&] { http_list(at.client, at.session, count); });
     if (round < kWarmup) continue;
     bare.add(bare_time);
+    calls.add(calls_time);
     engine.add(engine_time);
     http.add(http_time);
   }
   const std::string files = std::to_string(count) + " files";
   const std::string beside = "bare ls -la of " + files;
   bench.table.add(beside, std::move(bare));
+  bench.table.add("bare system calls for " + files, std::move(calls), beside);
   bench.table.add("list " + files + " through the engine", std::move(engine), beside,
                   seed::kListLocal);
   bench.table.add("list " + files + " over HTTP", std::move(http), beside, seed::kListRemote);

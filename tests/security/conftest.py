@@ -3,9 +3,14 @@
 import json
 import os
 import pathlib
+import shutil
+import subprocess
+import tempfile
 import time
 
 import pytest
+
+from attack import Box
 
 CANARY = "the host's own"
 PROBE = pathlib.Path(__file__).parent / "probes" / "escape_probe.py"
@@ -89,3 +94,35 @@ def canary(tmp_path_factory):
     yield place
     assert (place / "f").read_text() == CANARY
     assert os.listdir(place) == ["f"]
+
+
+@pytest.fixture
+def make_box():
+    boxes = []
+
+    def make(**settings):
+        box = Box(**settings)
+        boxes.append(box)
+        assert box.serve(), "the server did not start"
+        return box
+    yield make
+    for box in boxes:
+        box.close()
+
+
+@pytest.fixture
+def box(make_box):
+    return make_box()
+
+
+@pytest.fixture
+def small_disk():
+    """A state directory on 40 MiB: too small for a pool, soon full."""
+    path = tempfile.mkdtemp(prefix="tb-attack-", dir="/tmp")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=40m", "none", path], check=True)
+    yield path
+    for _ in range(50):
+        if subprocess.run(["umount", path], stderr=subprocess.DEVNULL).returncode == 0:
+            break
+        time.sleep(0.1)
+    shutil.rmtree(path, ignore_errors=True)
