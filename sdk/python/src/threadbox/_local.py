@@ -196,9 +196,9 @@ class LocalEngine:
         return Uploaded(clean, f"{values.WORKSPACE}/{clean}", info[3])
 
     async def download_file(self, session_id: str, name: str) -> bytes:
-        return b"".join([piece async for piece in self.read_file(session_id, name)])
+        return b"".join([piece async for piece in self.read_pieces(session_id, name)])
 
-    async def read_file(self, session_id: str, name: str) -> AsyncGenerator[bytes, None]:
+    async def read_pieces(self, session_id: str, name: str) -> AsyncGenerator[bytes, None]:
         """A file in pieces: its content as it was when it was opened."""
         try:
             handle, _ = await self._calls("open_download", session_id, name)
