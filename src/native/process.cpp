@@ -217,7 +217,6 @@ void NativeProcess::exited(const guest::Exited& exit) {
     }
   }
   changed_.notify_all();
-  release();
   // After those who waited have had their turn.
   asio::post(executor_, [self = shared_from_this()] { self->output_.close_files(); });
 }
@@ -252,8 +251,14 @@ void NativeProcess::detach() {
   changed_.notify_all();
 }
 
+void NativeProcess::noted() {
+  noted_ = true;
+  release();
+}
+
 // Tells the guest what it may forget, each thing once.
 void NativeProcess::release() {
+  if (!noted_) return;
   std::uint8_t what = 0;
   if (exit_) what |= guest::Release::kExit;
   if (exit_ && output_.at_end()) what |= guest::Release::kOutput;

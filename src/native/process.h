@@ -36,6 +36,8 @@ class NativeProcess : public sandbox::Process, public std::enable_shared_from_th
   void started(const guest::Started& started, os::Fd fds[3]);
   void start_failed(const guest::Failure& failure);
   void exited(const guest::Exited& exit);
+  // Its exit is on disk: the guest may forget it.
+  void noted();
   void lost();
   // Ended under an earlier server, which wrote this down.
   void restore(const guest::Exited& exit);
@@ -101,6 +103,7 @@ class NativeProcess : public sandbox::Process, public std::enable_shared_from_th
   std::optional<guest::Failure> failure_;
   std::optional<sandbox::Exit> exit_;
   bool detached_ = false;
+  bool noted_ = false;
   std::uint8_t released_ = 0;
   std::optional<asio::posix::stream_descriptor> pipes_[2];
 };

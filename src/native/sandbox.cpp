@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
 #include <charconv>
 #include <cstring>
 #include <filesystem>
@@ -128,9 +129,19 @@ void NativeSandbox::told_exited(Reader& in) {
   const auto found = processes_.find(exited.id);
   if (found == processes_.end()) return;
   const std::shared_ptr<NativeProcess> process = found->second;
-  if (process->stored() == 0) process->make_file();
-  log_exit(exited, process->info());  // before the guest is told to forget it
   process->exited(exited);
+  // Who waits has his answer first: files take longer than the rest of it.
+  asio::post(executor_, [self = weak_from_this(), process, exited] {
+    if (const auto sandbox = self.lock()) sandbox->note_exit(*process, exited);
+  });
+}
+
+// The guest tells the next server again until it is told to forget: nothing is lost in between.
+void NativeSandbox::note_exit(NativeProcess& process, const guest::Exited& exited) {
+  if (!alive_) return;
+  if (process.stored() == 0) process.make_file();
+  log_exit(exited, process.info());  // before the guest is told to forget it
+  process.noted();
   forget_old();
 }
 

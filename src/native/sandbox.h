@@ -55,6 +55,7 @@ class NativeSandbox : public sandbox::Sandbox, public std::enable_shared_from_th
   void receive(std::string_view packet, os::Packet& from);
   void told_started(Reader& in, os::Packet& from);
   void told_exited(Reader& in);
+  void note_exit(NativeProcess& process, const guest::Exited& exited);
   void all_told();
   void tell(std::string message);
   bool pass_to_helper(os::Fd socket);
