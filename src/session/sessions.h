@@ -111,6 +111,7 @@ class Sessions {
   awaitable<Result> join(std::shared_ptr<Creation> creation);
   std::shared_ptr<Creation> find_starting(const std::string& place) const;
   awaitable<void> awake(std::shared_ptr<Session> session);
+  awaitable<void> reach_sandbox(std::shared_ptr<Session> session);
   awaitable<void> revive(std::shared_ptr<Session> session);
   awaitable<std::shared_ptr<sandbox::Sandbox>> bring_back(const Session& session);
   void insert(std::shared_ptr<Session> session);

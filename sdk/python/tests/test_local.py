@@ -8,6 +8,7 @@ import pathlib
 
 import pytest
 from local_support import Box, box, engine, run, state  # noqa: F401
+
 from threadbox import _errors as errors
 from threadbox import _local
 from threadbox._engine import SessionSpec
@@ -85,7 +86,10 @@ def test_the_policy_is_the_servers(engine):
     engine.check_command("strict", "ls -l")
     engine.check_command("a policy that nobody knows", "curl x")
     # The kernel says it too, to what no parser sees.
-    assert strict.execute("awk 'BEGIN { exit system(\"/usr/bin/dpkg --version\") }'").ended.exit_code != 0
+    assert (
+        strict.execute("awk 'BEGIN { exit system(\"/usr/bin/dpkg --version\") }'").ended.exit_code
+        != 0
+    )
     with pytest.raises(errors.InvalidRequestError, match="no-such"):
         Box(engine, policy="no-such")
     strict.close()
@@ -136,7 +140,8 @@ def test_files_go_in_and_out(box):
 
 
 def test_a_listing_is_sorted_and_paged(box):
-    box.out("touch -d '2020-01-01' old; mkdir d; touch -d '2021-01-01' d; echo 12345 > new; ln -s new l")
+    box.out("touch -d 2020-01-01 old; mkdir d; touch -d 2021-01-01 d")
+    box.out("echo 12345 > new; ln -s new l")
     listing = run(box.engine.list_files(box.id, "", None, 0))
     names = [one.name for one in listing.files]
     assert set(names[:2]) == {"new", "l"}

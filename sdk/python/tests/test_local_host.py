@@ -24,6 +24,7 @@ from local_support import (  # noqa: F401
     stop_keeper,
     wait_until,
 )
+
 from threadbox import _local
 
 # A program with an engine: `box(thread)` is a session, `out(command)` runs one in it.
@@ -79,7 +80,9 @@ def test_the_gil_is_free_while_a_command_runs(box):
 
 
 def test_a_child_of_fork_has_an_engine_of_its_own(state):
-    text = PROGRAM + """
+    text = (
+        PROGRAM
+        + """
 box = Box(engine, "forked")
 box.out("echo parent > who")
 child = os.fork()
@@ -94,11 +97,14 @@ for thread in ("forked", "of-child"):
     Box(engine, thread).close()
 print("fine")
 """
+    )
     assert output_of(run_program(text, state, env=SUPPORT)) == "fine\n"
 
 
 def test_a_child_does_not_keep_what_was_the_parents(state):
-    text = PROGRAM + """
+    text = (
+        PROGRAM
+        + """
 box = Box(engine, "orphan")
 box.out("echo kept > file")
 if os.fork() == 0:
@@ -107,6 +113,7 @@ if os.fork() == 0:
 print("up", flush=True)
 os.kill(os.getpid(), 9)
 """
+    )
     dead = start_program(text, state, env=SUPPORT, start_new_session=True)
     assert dead.stdout.readline() == "up\n"
     dead.wait()
@@ -120,7 +127,9 @@ os.kill(os.getpid(), 9)
 
 
 def test_multiprocessing_by_fork(state):
-    text = PROGRAM + """
+    text = (
+        PROGRAM
+        + """
 import multiprocessing
 Box(engine, "warm").out("true")
 def work(number):
@@ -131,11 +140,14 @@ for number in range(6):
     Box(engine, f"worker-{number}").close()
 print("fine")
 """
+    )
     assert output_of(run_program(text, state, env=SUPPORT)) == "fine\n"
 
 
 def test_an_interrupt_kills_the_command_and_raises(state):
-    text = PROGRAM + """
+    text = (
+        PROGRAM
+        + """
 box = Box(engine, "interrupted")
 threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
@@ -151,12 +163,15 @@ except KeyboardInterrupt:
     print("interrupted", box.out("pgrep -c sleep || true").split())
 box.close()
 """
+    )
     told = output_of(run_program(text, state, env=SUPPORT, timeout=30))
     assert told == "interrupted ['started', '0']\ninterrupted ['0']\n"
 
 
 def test_a_signal_that_is_handled_interrupts_nothing(state):
-    text = PROGRAM + """
+    text = (
+        PROGRAM
+        + """
 seen = []
 signal.signal(signal.SIGALRM, lambda number, frame: seen.append(number))
 signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
@@ -166,35 +181,50 @@ signal.setitimer(signal.ITIMER_REAL, 0)
 print(len(seen) >= 3)
 box.close()
 """
+    )
     assert output_of(run_program(text, state, env=SUPPORT)) == "True\n"
 
 
-@pytest.mark.parametrize("end", [
-    "pass", "sys.exit(0)", "os._exit(0)",
-    "threading.Thread(target=box.execute, args=('sleep 1000',), daemon=True).start()",
-])
+@pytest.mark.parametrize(
+    "end",
+    [
+        "pass",
+        "sys.exit(0)",
+        "os._exit(0)",
+        "threading.Thread(target=box.execute, args=('sleep 1000',), daemon=True).start()",
+    ],
+)
 def test_the_interpreter_ends_cleanly(state, end):
-    text = PROGRAM + f"""
+    text = (
+        PROGRAM
+        + f"""
 box = Box(engine, "ending")
 box.out("true")
 {end}
 """
+    )
     done = run_program(text, state, env=SUPPORT, timeout=30)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_keeper_ends_with_its_last_client_and_files_stay():
     with state_dir() as where:
-        text = PROGRAM + """
+        text = (
+            PROGRAM
+            + """
 box = Box(engine, "kept")
 box.out("echo here > file")
 """
+        )
         output_of(run_program(text, where, env=SUPPORT))
         wait_until(lambda: not keeper_runs(where), what="the end of the keeper")
-        again = PROGRAM + """
+        again = (
+            PROGRAM
+            + """
 box = Box(engine, "kept")
 print(box.info.status, box.out("cat file"))
 """
+        )
         assert output_of(run_program(again, where, env=SUPPORT)) == "existing here\n\n"
 
 
@@ -210,7 +240,9 @@ def test_a_keeper_that_dies_is_replaced():
 
 
 def test_the_keeper_is_nobodys_child(state):
-    text = PROGRAM + """
+    text = (
+        PROGRAM
+        + """
 Box(engine, "childless").close()
 try:
     os.waitpid(-1, os.WNOHANG)
@@ -218,6 +250,7 @@ try:
 except ChildProcessError:
     print("none")
 """
+    )
     with state_dir() as where:
         assert output_of(run_program(text, where, env=SUPPORT)) == "none\n"
 
@@ -226,12 +259,15 @@ def test_two_programs_share_a_session(state):
     mine = _local.open_engine(state_dir=state, default_policy="open")
     box = Box(mine, "shared")
     box.out("echo mine > file")
-    text = PROGRAM + """
+    text = (
+        PROGRAM
+        + """
 box = Box(engine, "shared")
 print(box.info.status, box.out("cat file; echo other >> file").strip(), flush=True)
 sys.stdin.readline()
 print(box.out("cat file").split(), flush=True)
 """
+    )
     other = start_program(text, state, env=SUPPORT, stdin=subprocess.PIPE)
     assert other.stdout.readline() == "existing mine\n"
     assert box.out("cat file; echo again >> file") == "mine\nother\n"
@@ -247,10 +283,13 @@ def test_a_process_is_followed_from_two_programs(state):
     mine = _local.open_engine(state_dir=state, default_policy="open")
     box = Box(mine, "followed")
     made = box.start("for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.2; done")
-    text = PROGRAM + """
+    text = (
+        PROGRAM
+        + """
 box = Box(engine, "followed")
 print(b"".join(e.data for e in box.follow(int(sys.argv[2])) if hasattr(e, "data")).split())
 """
+    )
     other = start_program(text, state, str(made.process_id), env=SUPPORT)
     told = b"".join(e.data for e in box.follow(made.process_id) if hasattr(e, "data"))
     assert told.split() == [b"%d" % n for n in range(1, 9)]
@@ -261,10 +300,13 @@ print(b"".join(e.data for e in box.follow(int(sys.argv[2])) if hasattr(e, "data"
 
 
 def test_programs_that_ask_for_one_thread_get_one_session(state):
-    text = PROGRAM + """
+    text = (
+        PROGRAM
+        + """
 sys.stdin.readline()
 print(Box(engine, "race").id)
 """
+    )
     racers = [start_program(text, state, env=SUPPORT, stdin=subprocess.PIPE) for _ in range(4)]
     for racer in racers:
         racer.stdin.write("\n")
@@ -281,9 +323,12 @@ def test_a_session_that_another_program_closed_is_gone(state):
     mine = _local.open_engine(state_dir=state, default_policy="open")
     box = Box(mine, "closed-elsewhere")
     box.out("true")
-    text = PROGRAM + """
+    text = (
+        PROGRAM
+        + """
 Box(engine, "closed-elsewhere").close()
 """
+    )
     output_of(run_program(text, state, env=SUPPORT))
     assert Box(mine, "closed-elsewhere").info.status == "created"
     Box(mine, "closed-elsewhere").close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 from local_support import box, engine, run, state, wait_until  # noqa: F401
+
 from threadbox import _errors as errors
 from threadbox._engine import Exited, Output, ProcessSpec, Started
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Local mode: the engine of the server in this process. No HTTP, no JSON; a keeper program beside us
-builds the sandboxes, and serves every process that names the same state directory."""
+"""Local mode: the engine of the server in this process. No HTTP, no JSON; a keeper program beside
+us builds the sandboxes, and serves every process that names the same state directory."""
 
 from __future__ import annotations
 
@@ -67,9 +67,7 @@ class LocalEngine:
 
     async def create_session(self, spec: SessionSpec) -> SessionInfo:
         seconds = spec.timeout_minutes * 60
-        view = await self.call(
-            "create_session", spec.user_id, spec.thread_id, spec.policy, seconds
-        )
+        view = await self.call("create_session", spec.user_id, spec.thread_id, spec.policy, seconds)
         return values.session_info(view, self._facts["worker"])
 
     async def session_status(self, session_id: str) -> SessionInfo:
