@@ -5,7 +5,7 @@
 set -eu
 
 BUILD_PACKAGES="g++ cmake ninja-build ccache libseccomp-dev libsqlite3-dev libyaml-cpp-dev
-  libcli11-dev libgtest-dev"
+  libcli11-dev libgtest-dev libssl-dev libc-ares-dev"
 # What the default policy names, and what a pool with quotas needs.
 RUN_PACKAGES="bash coreutils jq gawk bc file python3 python-is-python3 diffutils findutils grep sed
   tar procps btrfs-progs"

@@ -8,6 +8,9 @@
 #include <limits>
 
 #include "base/error.h"
+#include "hooks/address.h"
+#include "hooks/resolver.h"
+#include "hooks/signing.h"
 
 namespace tb {
 namespace {
@@ -224,6 +227,63 @@ std::vector<Setting> elsewhere_settings() {
   };
 }
 
+std::string apply_hook_secret(Config& config, const std::string& value) {
+  try {
+    config.hook_secret = hooks::Secret::parse(value).text();
+    return {};
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+std::string apply_hook_networks(Config& config, const std::string& value) {
+  const auto store = [](Config& c, std::vector<std::string> v) { c.hook_networks = std::move(v); };
+  words(store)(config, value);
+  for (const std::string& word : config.hook_networks) {
+    if (!hooks::parse_network(word)) return "must be networks such as 10.1.0.0/16, with commas";
+  }
+  return {};
+}
+
+std::string apply_hook_dns(Config& config, const std::string& value) {
+  config.hook_dns_servers = value;
+  if (hooks::good_dns_servers(value)) return {};
+  return "must be addresses of servers, with or without a port and with commas between them";
+}
+
+std::string apply_hook_schedule(Config& config, const std::string& value) {
+  std::vector<std::string> list;
+  words([&](Config&, std::vector<std::string> v) { list = std::move(v); })(config, value);
+  for (const std::string& word : list) {
+    std::uint64_t seconds = 0;
+    const auto store = [&](Config&, std::uint64_t v) { seconds = v; };
+    if (!number(1, 86400, store)(config, word).empty()) list.clear();
+    if (list.empty()) break;
+    config.hook_schedule.emplace_back(seconds);
+  }
+  if (!list.empty() && list.size() <= 20) return {};
+  return "must be up to 20 whole numbers from 1 to 86400, with commas between them";
+}
+
+std::vector<Setting> webhook_settings() {
+  return {
+      {"WEBHOOK_SECRET", "(made)", "signs callbacks: whsec_ and base64; see `threadbox secret`",
+       apply_hook_secret},
+      {"WEBHOOK_SECRET_FILE", "(none)", "a file that has it instead",
+       text([](Config& c, const std::string& v) { c.hook_secret_file = v; })},
+      {"WEBHOOK_ALLOW_PRIVATE", "false", "true: callbacks may go to private and loopback addresses",
+       flag([](Config& c, bool v) { c.hook_allow_private = v; })},
+      {"WEBHOOK_ALLOW_NETWORKS", "(none)", "or only to these networks, with commas between them",
+       apply_hook_networks},
+      {"WEBHOOK_CA_FILE", "(system's)", "certificates to trust for https, in PEM",
+       text([](Config& c, const std::string& v) { c.hook_ca_file = v; })},
+      {"WEBHOOK_DNS_SERVERS", "(system's)", "who is asked for the names of receivers",
+       apply_hook_dns},
+      {"WEBHOOK_RETRY_SECONDS", "5,30,120,600,1800,7200,18000",
+       "pauses between attempts; after the last one a callback is dead", apply_hook_schedule},
+  };
+}
+
 std::vector<Setting> logging_settings() {
   return {
       {"DEBUG", "false", "true: LOG_LEVEL=debug",
@@ -241,7 +301,7 @@ const std::vector<Setting>& settings() {
   static const std::vector<Setting> table = [] {
     std::vector<Setting> all;
     for (const auto& group : {serving_settings, pool_settings, limits_settings, sessions_settings,
-                              elsewhere_settings, logging_settings}) {
+                              webhook_settings, elsewhere_settings, logging_settings}) {
       for (Setting& setting : group()) all.push_back(std::move(setting));
     }
     return all;
@@ -273,7 +333,9 @@ Config read_config() {
     const char* value = std::getenv(setting.name.c_str());
     if (!value || !*value) continue;
     const std::string problem = setting.apply(config, value);
-    if (!problem.empty()) complain(setting.name + "=" + value + ": " + problem);
+    if (problem.empty()) continue;
+    const bool secret = setting.name == "WEBHOOK_SECRET";  // not for a log
+    complain(setting.name + "=" + (secret ? "…" : value) + ": " + problem);
   }
   const char* minimum = std::getenv("MIN_POOL_SIZE");
   if (!minimum || !*minimum)

@@ -41,6 +41,13 @@ struct Config {
   LogLevel log_level = LogLevel::info;
   bool log_json = false;
   bool log_commands = true;
+  std::string hook_secret;       // empty: that of hook_secret_file
+  std::string hook_secret_file;  // empty: one of our own, in the state directory
+  bool hook_allow_private = false;
+  std::vector<std::string> hook_networks;  // that callbacks may go to although they are private
+  std::string hook_ca_file;                // empty: the system's
+  std::string hook_dns_servers;            // empty: the system's
+  std::vector<std::chrono::seconds> hook_schedule;  // empty: the usual one
 };
 
 // One row of the table: shown by `threadbox serve --help` and docs/operating.md.

@@ -82,7 +82,7 @@ TEST(Config, EveryShownDefaultIsAGoodValueAndChangesNothing) {
   for (const Setting& setting : settings()) {
     EXPECT_TRUE(names.insert(setting.name).second) << setting.name;
     EXPECT_FALSE(setting.meaning.empty()) << setting.name;
-    if (setting.shown_default == "(none)" || setting.shown_default == "(all)") continue;
+    if (setting.shown_default.starts_with('(')) continue;  // in words
     Config config = plain;
     EXPECT_EQ(setting.apply(config, setting.shown_default), "") << setting.name;
     EXPECT_EQ(config.host, plain.host);

@@ -55,6 +55,8 @@ int dispatch(int argc, char** argv) {
   auto* bench = app.add_subcommand("bench", "measure this machine");
   add_bench_options(*bench, bench_options);
 
+  auto* secret = app.add_subcommand("secret", "print the secret that callbacks are signed with");
+
   auto* version = app.add_subcommand("version", "print the version");
 
   tb::jail::KeeperOptions keeper_options;
@@ -84,6 +86,7 @@ int dispatch(int argc, char** argv) {
   }
   const tb::Config config = tb::read_config();
   if (*serve) return tb::cli::serve(config);
+  if (*secret) return tb::cli::secret(config);
   if (*stop) return tb::cli::stop(config);
   if (*doctor) return tb::cli::doctor(config, doctor_json);
   if (*run) return tb::cli::run(config, run_options);

@@ -79,10 +79,20 @@ class Attachment {
         json::object gap{{"type", "offset"}, {"offset", piece.offset}, {"dropped", piece.dropped}};
         co_await tell(std::move(gap));
       }
-      if (!piece.bytes.empty()) co_await socket_.send_binary(piece.bytes);
-      sent_ = piece.offset + piece.bytes.size();
+      if (piece.file) {
+        http::FileBytes bytes;
+        bytes.file = piece.file->file;
+        bytes.offset = piece.file->offset;
+        bytes.size = piece.file->size;
+        co_await socket_.send_binary_file(bytes);
+      } else if (!piece.bytes.empty()) {
+        co_await socket_.send_binary(piece.bytes);
+      }
+      sent_ = piece.end();
     };
-    co_await follow(process_, stream, offset, take, Cut::anywhere);
+    Following how;
+    how.cut = Cut::in_file;  // no nudge: listen() notices who leaves
+    co_await follow(process_, stream, offset, take, how);
     co_await process_->wait();
     json::object end = render_process(*process_);
     end["type"] = "exit";
@@ -186,6 +196,7 @@ awaitable<http::Response> start_and_attach(Service& service, Call& call) {
   const auto session = service.sessions.get(call.captured[0]);
   const session::Who who = session->who(call.request_id);
   sandbox::Command command = read_start(call);
+  check_notify_url(service, command);
   // Before anything starts: an image on a page of another site is a GET without an origin.
   http::accept_websocket(call.exchange.request(), {});
   auto process = co_await service.sessions.start_once(session, std::move(command), who);

@@ -79,6 +79,7 @@ sandbox::Command read_command(const json::object& body) {
   if (auto cwd = find_text(body, "cwd")) command.cwd = std::move(*cwd);
   if (auto input = find_text(body, "stdin")) command.input = std::move(*input);
   read_environment(body, command);
+  command.notify_url = find_text(body, "notify_url").value_or("");
   command.tag = read_label(body, "tag");
   return command;
 }

@@ -8,7 +8,8 @@
 
 namespace tb::api {
 
-// `command` (bash text) with `cwd`, `env`, `stdin`, `timeout` and `tag`. Throws HttpError 400.
+// `command` (bash text) with `cwd`, `env`, `stdin`, `timeout`, `tag` and `notify_url`,
+// which check_notify_url (service.h) has still to look at. Throws HttpError 400.
 sandbox::Command read_command(const boost::json::object& body);
 
 // The same for a process that is started and left to itself: `argv` instead of `command`,

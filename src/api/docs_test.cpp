@@ -30,6 +30,7 @@ class Docs : public testing::Test {
     add_metrics_routes(router_, service_);
     add_health_routes(router_, service_);
     add_process_routes(router_, service_);
+    add_webhook_routes(router_, service_);
     add_docs_routes(router_);
   }
 

@@ -42,6 +42,30 @@ TEST(Follow, HandsOverWhatIsThereAndWhatComes) {
   EXPECT_TRUE(following->over);
 }
 
+TEST(Follow, ANudgeIsAnsweredByASignOfLifeAtOnce) {
+  World world;
+  Nudge nudge{world.loop.executor()};
+  int signs = 0;
+  Take take = [&](const Piece& piece) -> awaitable<void> {
+    signs += piece.sign_of_life() ? 1 : 0;
+    world.out += piece.bytes;
+    co_return;
+  };
+  const Following how{Cut::between_characters, &nudge};
+  const auto following = world.loop.start(follow(world.process, Stream::out, 0, take, how));
+  const auto until_exit = world.loop.start(follow_until_exit(world.process, take));
+  EXPECT_EQ(signs, 0);
+  nudge();
+  world.loop.settle();
+  EXPECT_EQ(signs, 1);
+  world.process->print("x");
+  world.process->end({});
+  world.loop.settle();
+  EXPECT_TRUE(following->over && until_exit->over);
+  EXPECT_EQ(world.out, "xx");
+  EXPECT_EQ(signs, 1);
+}
+
 TEST(Follow, BeginsAtTheOffset) {
   World world;
   world.process->print("0123456789");
@@ -70,7 +94,7 @@ TEST(Follow, DoesNotCutACharacterOfAProcessThatHasEnded) {
 TEST(Follow, HandsOverBytesAtOnceToWhoWantsThem) {
   World world;
   const auto following =
-      world.loop.start(follow(world.process, Stream::out, 0, world.take(), Cut::anywhere));
+      world.loop.start(follow(world.process, Stream::out, 0, world.take(), {Cut::anywhere}));
   world.process->print("a\xe2\x82");
   world.loop.settle();
   EXPECT_EQ(world.out, "a\xe2\x82");

@@ -6,7 +6,6 @@
 #include "api/output_writer.h"
 #include "api/processes.h"
 #include "api/render.h"
-#include "base/utf8.h"
 
 namespace tb::api {
 namespace json = boost::json;
@@ -30,31 +29,29 @@ std::uint64_t begin_at(const Call& call) {
   return seen ? read_number(*seen, "Last-Event-ID") : query_number(call, "offset", 0);
 }
 
-std::string render_piece(const Piece& piece) {
-  json::object object{{"offset", piece.offset}, {"data", to_utf8(piece.bytes)}};
-  if (piece.dropped > 0) object["dropped"] = piece.dropped;
-  return json::serialize(object);
-}
-
 // An id is the offset behind its event: who comes back with it misses and repeats nothing.
 awaitable<http::Response> stream_events(Service& service, Call& call,
                                         std::shared_ptr<sandbox::Process> process) {
   const sandbox::Stream stream = read_stream(call);
   const std::uint64_t offset = begin_at(call);
+  const std::string* const named = call.exchange.request().find_query("encoding");
+  const Encoding encoding = named ? parse_encoding(*named) : Encoding::text;
   const auto session = service.sessions.get(call.captured[0]);
   const session::Use use = co_await service.sessions.use(session);
   http::EventStream events{call.exchange};
   co_await events.begin();
-  auto take = [&events](const Piece& piece) -> awaitable<void> {
-    if (piece.bytes.empty() && piece.dropped == 0) {
+  auto take = [&events, encoding](const Piece& piece) -> awaitable<void> {
+    if (piece.sign_of_life()) {
       co_await events.comment();
       co_return;
     }
-    const std::string id = std::to_string(piece.offset + piece.bytes.size());
-    const std::string data = render_piece(piece);
+    const std::string id = std::to_string(piece.end());
+    const std::string data = render_piece(piece, encoding, {});
     co_await events.send(event_name(piece.stream), id, data);
   };
-  co_await follow(process, stream, offset, take);
+  PeerWatch watch{co_await asio::this_coro::executor, call.exchange};
+  const Following how = watch.following(encoding);
+  co_await follow(process, stream, offset, take, how);
   co_await process->wait();
   const std::string end = json::serialize(render_process(*process));
   co_await events.send("exit", {}, end);

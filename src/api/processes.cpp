@@ -3,6 +3,8 @@
 #include "api/processes.h"
 
 #include <boost/json.hpp>
+#include <charconv>
+#include <cmath>
 #include <csignal>
 
 #include "api/command_fields.h"
@@ -16,6 +18,7 @@ namespace json = boost::json;
 namespace {
 
 constexpr Bytes kMaxInput = 16_MiB;  // in one request
+constexpr Milliseconds kPatience = 30s;
 
 struct SignalName {
   std::string_view name;
@@ -33,6 +36,7 @@ http::Response answer(int status, const json::object& body) {
 awaitable<http::Response> start(Service& service, Call& call) {
   const json::object body = co_await read_object(call.exchange);
   sandbox::Command command = read_process(body);
+  check_notify_url(service, command);
   if (const auto key = call.exchange.request().headers.find("Idempotency-Key")) {
     if (key->size() > 256) throw http::HttpError{400, "Idempotency-Key is longer than 256 bytes"};
     command.key = *key;
@@ -76,9 +80,23 @@ awaitable<http::Response> send_signal(Service& service, Call& call) {
   co_return answer(200, render_process(*process));
 }
 
+// How long to wait for a process that does not read.
+Milliseconds read_patience(const Call& call) {
+  const std::string* text = call.exchange.request().find_query("timeout");
+  if (!text) return kPatience;
+  double seconds = -1;
+  const char* const end = text->data() + text->size();
+  const auto [last, error] = std::from_chars(text->data(), end, seconds);
+  if (error != std::errc{} || last != end || !(seconds >= 0) || seconds > 3600) {
+    throw http::HttpError{400, "\"timeout\" must be seconds, from 0 to 3600"};
+  }
+  return Milliseconds{std::llround(seconds * 1000)};
+}
+
 // The bytes themselves, or JSON with `data`.
 awaitable<http::Response> write_input(Service& service, Call& call) {
   const auto process = process_of(service, call);
+  const Milliseconds patience = read_patience(call);
   const auto type = call.exchange.request().headers.find("Content-Type").value_or("");
   std::string bytes;
   if (type.starts_with("application/json")) {
@@ -92,7 +110,14 @@ awaitable<http::Response> write_input(Service& service, Call& call) {
   const std::size_t size = bytes.size();
   const auto session = service.sessions.get(call.captured[0]);
   const session::Use use = co_await service.sessions.use(session);
-  co_await process->write_input(std::move(bytes));
+  const std::size_t written = co_await process->offer_input(std::move(bytes), patience);
+  if (written < size) {
+    // No 503: clients that repeat those by themselves would write the beginning twice.
+    throw Refusal{409,
+                  "the process does not read its stdin: it took " + std::to_string(written) +
+                      " of " + std::to_string(size) + " bytes; send the rest later",
+                  {{"process_id", process->id()}, {"written", written}}};
+  }
   co_return answer(200, {{"process_id", process->id()}, {"written", size}});
 }
 

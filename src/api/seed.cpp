@@ -133,20 +133,38 @@ std::string timeout_note(const sandbox::Command& command) {
   return "timed out after " + seconds + " s\n";
 }
 
+struct StreamOptions {
+  Encoding encoding = Encoding::text;
+  bool detach = true;  // who leaves does not end the command
+};
+
+// Absent: the answer is wanted when the command has ended.
+std::optional<StreamOptions> read_stream_options(const json::object& body) {
+  StreamOptions options;
+  if (const auto name = find_text(body, "encoding")) options.encoding = parse_encoding(*name);
+  options.detach = find_flag(body, "detach").value_or(true);
+  if (!find_flag(body, "stream").value_or(false)) return std::nullopt;
+  return options;
+}
+
 // Lines of JSON, or events for who asks for them: what is printed as it comes, then the end.
 awaitable<http::Response> stream_execution(Service& service, Call& call,
                                            std::shared_ptr<session::Session> session,
-                                           sandbox::Command command) {
+                                           sandbox::Command command, StreamOptions options) {
   const session::Who who = session->who(call.request_id);
-  const std::string text = command.script;
   const session::Use use = co_await service.sessions.use(session);
   const auto process = co_await service.sessions.start(session, std::move(command), who);
-  const session::Running running = service.sessions.events().command_started();
-  OutputWriter writer{call.exchange};
-  co_await writer.begin(*process);
+  OutputWriter writer{call.exchange, options.encoding};
+  PeerWatch watch{co_await asio::this_coro::executor, call.exchange};
+  const Following how = watch.following(options.encoding);
   auto take = [&writer](const Piece& piece) { return writer.write(piece); };
-  co_await follow_until_exit(process, take);
-  service.sessions.events().command_ended(who, text, *process->exit());
+  try {
+    co_await writer.begin(*process);
+    co_await follow_until_exit(process, take, how);
+  } catch (const http::Disconnected&) {
+    if (!options.detach && !process->exit()) process->kill();
+    throw;
+  }
   co_await writer.end(*process);
   co_return http::Response{};
 }
@@ -158,8 +176,10 @@ awaitable<http::Response> execute(Service& service, Call& call) {
     throw http::HttpError{400, "session_id and command required"};
   }
   sandbox::Command command = read_command(body);
+  check_notify_url(service, command);
   if (!command.timeout) command.timeout = service.command_timeout;
   const std::string late = timeout_note(command);
+  const std::optional<StreamOptions> stream = read_stream_options(body);
   // A command that no session would run is refused before the session is looked for.
   if (!service.sessions.find(*id)) {
     const session::Who nobody{.request = call.request_id};
@@ -167,8 +187,9 @@ awaitable<http::Response> execute(Service& service, Call& call) {
   }
   CountedRetry retry{service, call.exchange.request()};
   const auto session = session_of(service, *id);
-  if (find_flag(body, "stream").value_or(false)) {
-    http::Response streamed = co_await stream_execution(service, call, session, std::move(command));
+  if (stream) {
+    http::Response streamed =
+        co_await stream_execution(service, call, session, std::move(command), *stream);
     retry.succeeded();
     co_return streamed;
   }

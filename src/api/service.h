@@ -8,6 +8,7 @@
 
 #include "api/router.h"
 #include "base/spool.h"
+#include "hooks/deliveries.h"
 #include "session/metrics.h"
 #include "session/sessions.h"
 
@@ -42,7 +43,12 @@ struct Service {
   std::vector<std::string> policies = {};  // that a client may choose; empty: any
   bool aggressive_cleanup = true;
   std::vector<std::string> origins = {};  // of pages that may open WebSockets, beside our own
+  hooks::AddressRules hook_rules = {};
+  hooks::Deliveries* deliveries = nullptr;  // null: nothing is delivered
 };
+
+// Throws HttpError 400 for a command whose end could not be told to whom it names.
+void check_notify_url(const Service& service, const sandbox::Command& command);
 
 inline Milliseconds since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration_cast<Milliseconds>(std::chrono::steady_clock::now() - start);
@@ -56,6 +62,7 @@ void add_status_routes(Router& router, Service& service);
 void add_health_routes(Router& router, Service& service);
 void add_process_routes(Router& router, Service& service);
 void add_metrics_routes(Router& router, Service& service);
+void add_webhook_routes(Router& router, Service& service);
 void add_docs_routes(Router& router);
 
 }  // namespace tb::api

@@ -51,6 +51,9 @@ void add_block(State& state, const char* block) {
   for (std::size_t i = 0; i < state.size(); ++i) state[i] += more[i];
 }
 
+constexpr std::string_view kLetters =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
 }  // namespace
 
 std::array<std::uint8_t, 32> sha256(std::string_view text) {
@@ -74,7 +77,6 @@ std::array<std::uint8_t, 32> sha256(std::string_view text) {
 }
 
 std::string base64(std::string_view bytes) {
-  constexpr char kLetters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string text;
   std::uint32_t bits = 0;
   int count = 0;
@@ -85,6 +87,25 @@ std::string base64(std::string_view bytes) {
   if (count > 0) text += kLetters[bits << (6 - count) & 63];
   while (text.size() % 4 != 0) text += '=';
   return text;
+}
+
+std::optional<std::string> from_base64(std::string_view text) {
+  std::string bytes;
+  std::uint32_t bits = 0;
+  int count = 0;
+  std::string_view letters = text;
+  while (letters.ends_with('=') && text.size() - letters.size() < 2) letters.remove_suffix(1);
+  for (const char c : letters) {
+    const std::size_t value = kLetters.find(c);
+    if (value == kLetters.npos) return std::nullopt;
+    bits = bits << 6 | static_cast<std::uint32_t>(value);
+    count += 6;
+    if (count < 8) continue;
+    count -= 8;
+    bytes += static_cast<char>(bits >> count);
+  }
+  if (base64(bytes) != text) return std::nullopt;  // bits or padding that mean nothing
+  return bytes;
 }
 
 std::string sha256_base64(std::string_view text) {

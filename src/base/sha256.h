@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,9 @@ namespace tb {
 std::array<std::uint8_t, 32> sha256(std::string_view text);
 
 std::string base64(std::string_view bytes);
+
+// Only what base64() writes: the usual alphabet, padded, nothing between. Empty: it is not that.
+std::optional<std::string> from_base64(std::string_view text);
 
 // What a Content-Security-Policy and Subresource Integrity call it.
 std::string sha256_base64(std::string_view text);

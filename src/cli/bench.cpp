@@ -25,6 +25,7 @@ constexpr Group kGroups[] = {
     {"files", file_rows},
     {"list", list_rows},
     {"throughput", throughput_rows},
+    {"streams", stream_rows},
     {"burst", burst_rows},
     {"memory", memory_rows},
     {"docker", docker_rows},

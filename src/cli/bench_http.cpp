@@ -105,20 +105,24 @@ std::size_t BenchClient::read_some(char* buffer, std::size_t room) {
   return static_cast<std::size_t>(n);
 }
 
-// Returns the length of the body; what has come of it already is in `rest`.
-std::uint64_t BenchClient::read_head(std::string& rest) {
+std::uint64_t BenchClient::read_head(std::string& rest, std::string_view status,
+                                     std::string* head) {
   char buffer[16 << 10];
   std::size_t end = std::string::npos;
   while ((end = rest.find("\r\n\r\n")) == std::string::npos) {
     rest.append(buffer, read_some(buffer, sizeof buffer));
   }
-  if (rest.compare(9, 3, "200") != 0) throw Error{Code::internal, rest.substr(0, 600)};
+  // 201 is as good as 200.
+  const std::string_view told = std::string_view{rest}.substr(9, 3);
+  if (told != status && (status != "200" || told != "201"))
+    throw Error{Code::internal, rest.substr(0, 600)};
   constexpr std::string_view kLength = "\r\nContent-Length: ";
   const std::size_t length = rest.find(kLength);
   std::uint64_t body = 0;
   if (length < end) {
     std::from_chars(rest.data() + length + kLength.size(), rest.data() + end, body);
   }
+  if (head) *head = rest.substr(0, end + 2);
   rest.erase(0, end + 4);
   return body;
 }

@@ -31,7 +31,7 @@ class BenchServer {
 class BenchClient {
  public:
   explicit BenchClient(std::uint16_t port);
-  // The body of a 200; throws Error on any other status.
+  // The body of a 200 or 201; throws Error on any other status.
   std::string post(const std::string& path, const std::string& body);
   std::string get(const std::string& path);
 
@@ -47,10 +47,14 @@ class BenchClient {
   std::string receive();
   int descriptor() const { return socket_.get(); }
 
- private:
+  // For answers that go on.
   void send(std::string_view bytes);
   std::size_t read_some(char* buffer, std::size_t room);
-  std::uint64_t read_head(std::string& rest);
+  // Returns the length of the body, 0 when it is not told; what has come of it is in `rest`.
+  std::uint64_t read_head(std::string& rest, std::string_view status = "200",
+                          std::string* head = nullptr);
+
+ private:
   os::Fd socket_;
 };
 

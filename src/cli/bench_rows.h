@@ -54,6 +54,7 @@ awaitable<void> policy_rows(Bench& bench);
 awaitable<void> file_rows(Bench& bench);
 awaitable<void> list_rows(Bench& bench);
 awaitable<void> throughput_rows(Bench& bench);
+awaitable<void> stream_rows(Bench& bench);
 awaitable<void> burst_rows(Bench& bench);
 awaitable<void> memory_rows(Bench& bench);
 awaitable<void> docker_rows(Bench& bench);

@@ -10,6 +10,9 @@ namespace tb::cli {
 
 int serve(const Config& config);
 
+// Prints the secret that callbacks are signed with; made now if there was none.
+int secret(const Config& config);
+
 // Ends server, keeper and every sandbox of the state directory; files of sessions stay.
 int stop(const Config& config);
 

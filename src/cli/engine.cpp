@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "jail/slots.h"
 #include "native/launch.h"
 
@@ -70,6 +71,19 @@ bool prepare(const Config& config) {
   launch.grace_seconds = static_cast<unsigned>(config.keeper_grace.count());
   launch.environment = config.environment;
   return native::ensure_keeper(launch);
+}
+
+hooks::Secret load_secret(const Config& config) {
+  if (!config.hook_secret.empty()) return hooks::Secret::parse(config.hook_secret);
+  bool made = false;
+  if (!config.hook_secret_file.empty()) return hooks::read_secret(config.hook_secret_file);
+  std::filesystem::create_directories(config.state_dir);
+  const std::string path = config.state_dir + "/webhook.secret";
+  hooks::Secret secret = hooks::load_or_make_secret(path, made);
+  if (made) {
+    log(LogLevel::info, "webhook_secret_made", {{"path", path}, {"read_it", "threadbox secret"}});
+  }
+  return secret;
 }
 
 void drop_privileges(unsigned uid) {

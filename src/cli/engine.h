@@ -8,6 +8,7 @@
 
 #include "base/async.h"
 #include "config.h"
+#include "hooks/signing.h"
 #include "native/provider.h"
 
 namespace tb::cli {
@@ -18,6 +19,10 @@ unsigned server_uid();
 
 // Makes the state directory and starts its keeper if none runs. True: it was started now.
 bool prepare(const Config& config);
+
+// What callbacks are signed with, of the settings or of a file in the state directory, which is
+// made when it is missing. Needs the rights of whoever made it: before drop_privileges.
+hooks::Secret load_secret(const Config& config);
 
 // From here on no root, no capabilities, no way back. Nothing to do without root.
 void drop_privileges(unsigned uid);

@@ -12,6 +12,7 @@
 #include "api/service.h"
 #include "cli/commands.h"
 #include "cli/engine.h"
+#include "cli/hooks.h"
 #include "http/listener.h"
 #include "http/server.h"
 #include "session/sessions.h"
@@ -30,12 +31,14 @@ const char* state_name(std::uint8_t state) {
 // Everything that makes up a server, in the order in which a request travels.
 class Program {
  public:
-  Program(asio::io_context& loop, const Config& config, const policy::Policies& policies)
+  Program(asio::io_context& loop, const Config& config, const policy::Policies& policies,
+          HookFiles files)
       : config_(config),
         events_(metrics_, config.log_commands),
         provider_(loop.get_executor(), config.state_dir, config.output),
         store_(loop.get_executor(), config.state_dir + "/store/threadbox.db"),
-        sessions_(loop.get_executor(), {provider_, store_, events_, policies},
+        hooks_(loop.get_executor(), config, store_, metrics_, std::move(files)),
+        sessions_(loop.get_executor(), {provider_, store_, events_, policies, &hooks_.callbacks()},
                   {pool_settings(config), config.policy}),
         service_(service_of(config, sessions_, metrics_)),
         router_(metrics_),
@@ -56,6 +59,9 @@ class Program {
     api::add_metrics_routes(router_, service_);
     metrics_.http_connections.read_by(
         [this] { return static_cast<double>(server_.connections()); });
+    service_.hook_rules = hook_rules(config);
+    service_.deliveries = &hooks_.deliveries();
+    api::add_webhook_routes(router_, service_);
     api::add_docs_routes(router_);
     provider_.on_lost([this](bool in_order) {
       if (stopping_) return;
@@ -78,13 +84,16 @@ class Program {
       service_.isolation.push_back({row.name, state_name(row.state), row.detail});
     }
     if (!welcome.cleaned.empty()) log(LogLevel::warning, "cleaned_up", {{"what", welcome.cleaned}});
+    co_await hooks_.open();
     co_await sessions_.open();
+    co_await hooks_.settle();
     const std::uint16_t port = http::port_of(listener);
     server_.listen(listener);
     introduce(welcome, port);
     while (!stopping_) co_await stop_.wait();
     co_await server_.close(config_.shutdown_grace);
     co_await sessions_.close();
+    co_await hooks_.close();
     co_await store_.close();
     co_await provider_.close();
     co_return code_;
@@ -146,6 +155,7 @@ class Program {
   session::Events events_;
   native::NativeProvider provider_;
   store::SqliteStore store_;
+  Hooks hooks_;
   session::Sessions sessions_;
   api::Service service_;
   api::Router router_;
@@ -201,10 +211,11 @@ int serve(const Config& config) {
   const os::Fd lock = lock_state(config.state_dir);
   const int listener = http::bind_listener(config.host, config.port);
   prepare(config);
+  HookFiles files = read_hook_files(config);
   drop_privileges(server_uid());
 
   asio::io_context loop{1};
-  Program program{loop, config, policies};
+  Program program{loop, config, policies, std::move(files)};
   asio::signal_set signals{loop, SIGTERM, SIGINT};
   signals.async_wait([&](boost::system::error_code error, int) {
     if (!error) program.request_stop();

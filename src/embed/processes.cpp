@@ -111,9 +111,7 @@ awaitable<Executed> execute(CoreRef core, std::string id, sandbox::Command comma
   const auto session = co_await core->reach(std::move(id));
   const Hold hold{session};
   const session::Who who = session->who();
-  const std::string text = command.script;
   const auto process = co_await core->sessions.start(session, std::move(command), who);
-  const session::Running running = core->events.command_started();
   stopper->process = process;
   if (stopper->wanted) process->kill();
   Executed executed;
@@ -126,7 +124,7 @@ awaitable<Executed> execute(CoreRef core, std::string id, sandbox::Command comma
                  : executed.out.total == 0 ? executed.err
                                            : process->captured(sandbox::Stream::all);
   stopper->process = nullptr;
-  core->sessions.ended(session, who, text, executed.exit);
+  core->sessions.ended(session);
   co_return executed;
 }
 

@@ -3,6 +3,7 @@
 #include "http/connection.h"
 
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -278,7 +279,7 @@ void Connection::tick(Clock::time_point now) {
   for (Wait* wait : {&reading_, &writing_}) {
     if (now >= wait->deadline) end_wait(*wait);
   }
-  if (on_peer_closed_ && peer_closed()) std::exchange(on_peer_closed_, nullptr)();
+  if (on_peer_closed_) tell_of_peer();
 }
 
 void Connection::drain() {
@@ -287,14 +288,50 @@ void Connection::drain() {
   if (websocket_ && reading_.deadline != kNever) end_wait(reading_);
 }
 
-bool Connection::peer_closed() const {
+Connection::Peer Connection::look_at_peer() const {
   auto& socket = const_cast<asio::posix::stream_descriptor&>(socket_);
   pollfd query{.fd = socket.native_handle(), .events = POLLRDHUP, .revents = 0};
-  return ::poll(&query, 1, 0) == 1;
+  if (::poll(&query, 1, 0) != 1) return Peer::there;
+  return query.revents & (POLLERR | POLLHUP) ? Peer::broken : Peer::closed;
 }
+
+bool Connection::peer_closed() const { return look_at_peer() != Peer::there; }
 
 void Connection::on_peer_closed(std::function<void()> callback) {
   on_peer_closed_ = std::move(callback);
+  peer_told_ = Peer::there;
+  if (on_peer_closed_) watch_peer();
+}
+
+// True if there was news.
+bool Connection::tell_of_peer() {
+  const Peer now = look_at_peer();
+  if (now <= peer_told_) return false;
+  peer_told_ = now;
+  const auto callback = on_peer_closed_;  // it may be replaced by what it does
+  callback();
+  return true;
+}
+
+// Beside what the handler does: nobody reads while a response is under way.
+void Connection::watch_peer() {
+  if (std::exchange(peer_watched_, true)) return;
+  const auto what = peer_told_ == Peer::there ? asio::posix::descriptor_base::wait_read
+                                              : asio::posix::descriptor_base::wait_error;
+  socket_.async_wait(what, [this, alive = std::weak_ptr{alive_}](boost::system::error_code error) {
+    if (alive.expired()) return;
+    peer_watched_ = false;
+    if (!on_peer_closed_ || !socket_.is_open()) return;
+    if (error == asio::error::operation_aborted) return watch_peer();  // for another wait's sake
+    if (error) return;
+    // What came may be this request itself. If further ones wait to be read, the tick looks.
+    int unread = 0;
+    if (!tell_of_peer() &&
+        (::ioctl(socket_.native_handle(), FIONREAD, &unread) != 0 || unread > 0)) {
+      return;
+    }
+    if (on_peer_closed_ && peer_told_ != Peer::broken) watch_peer();
+  });
 }
 
 }  // namespace tb::http

@@ -65,6 +65,7 @@ class Connection final : public Exchange, private WebSocketChannel {
  private:
   // How far the response of this exchange has come.
   enum class Sent { nothing, part, all };
+  enum class Peer { there, closed, broken };
   // What a wait is for; has its own deadline each, since a read and a write may wait at once.
   struct Wait {
     Clock::time_point deadline = Clock::time_point::max();
@@ -81,6 +82,8 @@ class Connection final : public Exchange, private WebSocketChannel {
   awaitable<void> receive_body();
   awaitable<void> send(Pieces pieces);
   awaitable<void> finish_sending(Pieces pieces) override;
+  awaitable<void> send_file(FileBytes bytes) override;
+  awaitable<void> wait_writable();
   awaitable<void> close_websocket(bool failed);
   awaitable<void> skip_body();
   awaitable<void> linger();
@@ -89,6 +92,9 @@ class Connection final : public Exchange, private WebSocketChannel {
   std::size_t take_body(std::span<char> out);
   bool push(Pieces& pieces) override;
   void end_wait(Wait& wait);
+  Peer look_at_peer() const;
+  bool tell_of_peer();
+  void watch_peer();
   bool discard_buffered_body();
   bool body_can_be_skipped();
   HeadFraming start_framing(const Response& response);
@@ -103,6 +109,9 @@ class Connection final : public Exchange, private WebSocketChannel {
   ReadBuffer buffer_;
   std::string out_;
   std::function<void()> on_peer_closed_;
+  Peer peer_told_ = Peer::there;  // what its callback knows
+  bool peer_watched_ = false;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for who may be called too late
   Wait reading_;
   Wait writing_;
 

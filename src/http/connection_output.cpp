@@ -26,20 +26,28 @@ awaitable<void> Connection::send(Pieces pieces) {
 
 awaitable<void> Connection::finish_sending(Pieces pieces) {
   do {
-    writing_ = {.deadline = Clock::now() + server_.limits.write_stall};
-    boost::system::error_code error;
-    do {
-      writing_.disturbed = false;
-      const auto [result] = co_await socket_.async_wait(asio::posix::descriptor_base::wait_write,
-                                                        asio::as_tuple(asio::use_awaitable));
-      error = result;
-    } while (error && writing_.disturbed && !writing_.expired);
-    writing_.deadline = Clock::time_point::max();
-    if (error || writing_.expired) {
-      abort_ = true;
-      throw Disconnected{};
-    }
+    co_await wait_writable();
   } while (!push(pieces));
+}
+
+awaitable<void> Connection::send_file(FileBytes bytes) {
+  while (!push_file(socket_.native_handle(), bytes)) co_await wait_writable();
+}
+
+awaitable<void> Connection::wait_writable() {
+  writing_ = {.deadline = Clock::now() + server_.limits.write_stall};
+  boost::system::error_code error;
+  do {
+    writing_.disturbed = false;
+    const auto [result] = co_await socket_.async_wait(asio::posix::descriptor_base::wait_write,
+                                                      asio::as_tuple(asio::use_awaitable));
+    error = result;
+  } while (error && writing_.disturbed && !writing_.expired);
+  writing_.deadline = Clock::time_point::max();
+  if (error || writing_.expired) {
+    abort_ = true;
+    throw Disconnected{};
+  }
 }
 
 // What is the same for all heads.

@@ -82,8 +82,11 @@ class Exchange {
   // its sending side and still wait for the answer, so this is a hint for work worth dropping.
   virtual bool peer_closed() const = 0;
 
-  // Calls `callback` once, from the server's tick (about a second late), when peer_closed() has
-  // become true; never after the handler returned. Replaces an earlier callback; empty removes it.
+  // Calls `callback` as soon as peer_closed() has become true, and once more when the connection
+  // breaks after that; never after the handler returned. Whether a client that closed its side is
+  // gone is found out by writing: if it is, the connection breaks. While further requests wait in
+  // the connection, the server's tick notices it, about a second late. Replaces an earlier
+  // callback; empty removes it.
   virtual void on_peer_closed(std::function<void()> callback) = 0;
 
  protected:

@@ -2,6 +2,8 @@
 // For tests: a request that is upgraded to a WebSocket, without a socket.
 #pragma once
 
+#include <unistd.h>
+
 #include <boost/asio/this_coro.hpp>
 #include <memory>
 #include <string>
@@ -34,6 +36,14 @@ class TestChannel final : public WebSocketChannel {
     return true;
   }
   awaitable<void> finish_sending(Pieces) override { co_return; }
+  awaitable<void> send_file(FileBytes bytes) override {
+    std::string content(bytes.size, '\0');
+    const ssize_t n =
+        ::pread(bytes.file, content.data(), content.size(), static_cast<off_t>(bytes.offset));
+    TB_ASSERT(n == static_cast<ssize_t>(content.size()));
+    sent.append(bytes.head).append(content).append(bytes.tail);
+    co_return;
+  }
 
  private:
   ReadBuffer buffer_;

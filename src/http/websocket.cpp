@@ -45,6 +45,11 @@ Mask random_mask() {
 
 }  // namespace
 
+awaitable<void> WebSocketChannel::send_file(FileBytes) {
+  throw Error{Code::internal, "a file to a server"};
+  co_return;
+}
+
 // The turn to write: held for one frame and the control frames that came due meanwhile.
 class WebSocket::Turn {
  public:
@@ -174,6 +179,19 @@ awaitable<void> WebSocket::send_binary(std::string_view bytes) {
   return send(Opcode::binary, bytes);
 }
 
+awaitable<void> WebSocket::send_binary_file(FileBytes bytes) {
+  TB_ASSERT(role_ == Role::server);
+  while (busy_) co_await free_.wait();
+  if (close_sent_ || torn_) throw Disconnected{};
+  Turn turn{*this};
+  const FrameHead head{Opcode::binary, bytes.size, std::nullopt};
+  bytes.head = head.view();
+  bytes.tail = {};
+  co_await channel_.send_file(bytes);
+  co_await send_due_pongs();
+  turn.done();
+}
+
 awaitable<void> WebSocket::close(int code, std::string_view reason) {
   std::string payload;
   if (code != 0) {
@@ -196,11 +214,15 @@ awaitable<void> WebSocket::send(Opcode opcode, std::string_view payload) {
     closing_since_ = Clock::now();
   }
   co_await write_frame(opcode, payload);
+  co_await send_due_pongs();
+  turn.done();
+}
+
+awaitable<void> WebSocket::send_due_pongs() {
   while (pong_due_ && !close_sent_) {
     const std::string pong = *std::exchange(pong_due_, std::nullopt);
     co_await write_frame(Opcode::pong, pong);
   }
-  turn.done();
 }
 
 awaitable<void> WebSocket::write_frame(Opcode opcode, std::string_view payload) {

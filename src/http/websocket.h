@@ -13,6 +13,7 @@
 
 #include "base/async.h"
 #include "base/units.h"
+#include "http/file_part.h"
 #include "http/message.h"
 #include "http/pieces.h"
 #include "http/read_buffer.h"
@@ -45,6 +46,8 @@ class WebSocketChannel {
   virtual bool push(Pieces& pieces) = 0;
   // Sends the rest. Throws Disconnected, also when the peer takes no byte for too long.
   virtual awaitable<void> finish_sending(Pieces pieces) = 0;
+  // Sends all of it. Throws as finish_sending does. Only a server has one.
+  virtual awaitable<void> send_file(FileBytes bytes);
   // The server is about to end: WebSockets are to be closed with 1001.
   virtual bool draining() const = 0;
 };
@@ -82,6 +85,9 @@ class WebSocket {
   // `text` must be valid UTF-8; `bytes` must stay until the end.
   awaitable<void> send_text(std::string_view text);
   awaitable<void> send_binary(std::string_view bytes);
+  // A binary message of a part of a file (its head and tail are ours). Not for clients, which have
+  // to mask what they send.
+  awaitable<void> send_binary_file(FileBytes bytes);
 
   // Sends a close frame, unless one was sent; messages that were under way may still be received.
   // A reason beyond 123 bytes is cut. The peer's answer is awaited by receive(), or after the
@@ -99,6 +105,7 @@ class WebSocket {
   awaitable<void> answer_ping(std::string payload);
   awaitable<void> send_ping();
   awaitable<void> send(Opcode opcode, std::string_view payload);
+  awaitable<void> send_due_pongs();
   awaitable<void> write_frame(Opcode opcode, std::string_view payload);
   bool too_many_controls();
   void set_closed(int code, std::string reason, bool by_peer);

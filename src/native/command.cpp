@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::size_t kMaxShown = 4096;  // bytes of a command's text that are remembered
 constexpr std::size_t kMaxTag = 256;
+constexpr std::size_t kMaxUrl = 2048;
 constexpr std::uint64_t kMaxTime = 1ull << 53;  // microseconds: beyond the year 2200
 constexpr unsigned kMaxSide = 65535;            // of a terminal: struct winsize has 16 bits
 
@@ -55,6 +56,7 @@ void validate(const sandbox::Command& command) {
     }
   }
   if (command.tag.size() > kMaxTag) throw Error{Code::invalid, "the tag is too long"};
+  if (command.notify_url.size() > kMaxUrl) throw Error{Code::invalid, "the URL is too long"};
   if (command.terminal) validate(*command.terminal);
 }
 
@@ -69,6 +71,7 @@ sandbox::ProcessInfo describe(const sandbox::Command& command) {
   sandbox::ProcessInfo info;
   info.tag = command.tag;
   info.key = command.key;
+  info.notify_url = command.notify_url;
   info.command = command.script.substr(0, kMaxShown);
   for (const std::string& word : command.argv) {
     if (!command.script.empty() || info.command.size() >= kMaxShown) break;
@@ -115,6 +118,7 @@ std::string to_note(const sandbox::ProcessInfo& info) {
   out.bytes(info.command);
   out.bytes(info.cwd);
   out.bytes(info.key);
+  out.bytes(info.notify_url);
   return out.take();
 }
 
@@ -131,6 +135,7 @@ bool from_note(std::string_view note, sandbox::ProcessInfo& info) {
   read.command = in.bytes();
   read.cwd = in.bytes();
   read.key = in.bytes();
+  if (!in.done()) read.notify_url = in.bytes();  // notes of earlier versions have none
   if (!in.done()) return false;
   info = std::move(read);
   return true;

@@ -113,5 +113,32 @@ TEST(Note, ComesBackAsItWas) {
   EXPECT_EQ(back.pid, 42);
 }
 
+TEST(Command, ANoteCarriesWhoIsTold) {
+  sandbox::Command command = shell("true");
+  command.notify_url = "http://example.org/hook";
+  command.tag = "tag";
+  const sandbox::ProcessInfo info = describe(command);
+  sandbox::ProcessInfo read;
+  ASSERT_TRUE(from_note(to_note(info), read));
+  EXPECT_EQ(read.notify_url, "http://example.org/hook");
+  EXPECT_EQ(read.started, info.started);
+  EXPECT_EQ(read.tag, "tag");
+  command.notify_url = std::string(2049, 'x');
+  EXPECT_THROW(validate(command), Error);
+}
+
+TEST(Command, ANoteOfAnEarlierVersionIsReadWithoutIt) {
+  sandbox::Command command = shell("true");
+  command.key = "key";
+  std::string note = to_note(describe(command));
+  note.resize(note.size() - 4);  // the length of what is not there
+  sandbox::ProcessInfo read;
+  ASSERT_TRUE(from_note(note, read));
+  EXPECT_EQ(read.key, "key");
+  EXPECT_EQ(read.notify_url, "");
+  note.resize(note.size() - 1);
+  EXPECT_FALSE(from_note(note, read));
+}
+
 }  // namespace
 }  // namespace tb::native

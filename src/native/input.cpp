@@ -3,6 +3,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -31,22 +32,46 @@ Input::Input(asio::any_io_executor executor, os::Fd pipe, std::function<void()> 
 }
 
 void Input::push(std::string bytes) {
-  if (!open() || bytes.empty()) return;
-  pushed_ += bytes.size();
-  queue_.push_back(std::move(bytes));
+  if (open() && !bytes.empty()) add(std::move(bytes));
+}
+
+std::shared_ptr<const Input::Chunk> Input::add(std::string bytes) {
+  if (!open()) throw closed();
+  auto chunk = std::make_shared<Chunk>();
+  chunk->bytes = std::move(bytes);
+  queued_ += chunk->bytes.size();
+  queue_.push_back(chunk);
   if (!waiting_) flush();
+  return chunk;
+}
+
+void Input::check_room() const {
+  if (queued_ < kMaxQueued) return;
+  throw Error{Code::exhausted, "the process does not read its stdin, and too much waits for it"};
 }
 
 awaitable<void> Input::write(std::string bytes) {
   const auto self = shared_from_this();
-  if (!open()) throw closed();
-  if (pushed_ - written_ >= kMaxQueued) {
-    throw Error{Code::exhausted, "the process does not read its stdin, and too much waits for it"};
+  check_room();
+  const auto chunk = add(std::move(bytes));
+  while (!chunk->done() && pipe_.is_open()) co_await changed_.wait();
+  if (!chunk->done()) throw closed();
+}
+
+awaitable<std::size_t> Input::offer(std::string bytes, Milliseconds limit) {
+  const auto self = shared_from_this();
+  check_room();
+  const auto chunk = add(std::move(bytes));
+  auto settled = [&] { return chunk->done() || !pipe_.is_open(); };
+  if (co_await changed_.until(settled, limit)) {
+    if (!chunk->done()) throw closed();
+    co_return chunk->at;
   }
-  push(std::move(bytes));
-  const std::uint64_t end = pushed_;
-  while (written_ < end && pipe_.is_open()) co_await changed_.wait();
-  if (written_ < end) throw closed();
+  const auto place = std::find(queue_.begin(), queue_.end(), chunk);
+  if (place != queue_.end()) queue_.erase(place);
+  queued_ -= chunk->bytes.size() - chunk->at;
+  if (queue_.empty() && finishing_) close();
+  co_return chunk->at;
 }
 
 void Input::finish() {
@@ -60,25 +85,26 @@ void Input::close() {
   boost::system::error_code ignored;
   pipe_.close(ignored);
   queue_.clear();
+  queued_ = 0;
   changed_.notify_all();
   if (const auto tell = std::exchange(on_closed_, nullptr)) tell();
 }
 
 void Input::flush() {
-  const std::uint64_t before = written_;
+  bool any = false;
   while (!queue_.empty()) {
-    const std::string& first = queue_.front();
-    const ssize_t n = ::write(pipe_.native_handle(), first.data() + at_, first.size() - at_);
+    Chunk& first = *queue_.front();
+    const std::string_view rest = std::string_view{first.bytes}.substr(first.at);
+    const ssize_t n = rest.empty() ? 0 : ::write(pipe_.native_handle(), rest.data(), rest.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) break;
     if (n < 0) return close();  // EPIPE: nobody reads; EIO: the terminal has hung up
-    at_ += static_cast<std::size_t>(n);
-    written_ += static_cast<std::size_t>(n);
-    if (at_ < first.size()) continue;
-    at_ = 0;
-    queue_.pop_front();
+    any = true;
+    first.at += static_cast<std::size_t>(n);
+    queued_ -= static_cast<std::size_t>(n);
+    if (first.done()) queue_.pop_front();
   }
-  if (written_ != before) changed_.notify_all();
+  if (any) changed_.notify_all();
   if (queue_.empty()) {
     if (finishing_) close();
     return;

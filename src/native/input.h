@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/async.h"
+#include "base/units.h"
 #include "os/fd.h"
 
 namespace tb::native {
@@ -23,21 +24,28 @@ class Input : public std::enable_shared_from_this<Input> {
   void push(std::string bytes);
   // Returns once it is in the pipe. Error{conflict}: closed, now or before the last byte was in.
   awaitable<void> write(std::string bytes);
+  // The same, but what is not in the pipe after `limit` is taken back. Returns how much is.
+  awaitable<std::size_t> offer(std::string bytes, Milliseconds limit);
   // Closes it once all that was asked for is written.
   void finish();
   // Closes it now.
   void close();
 
  private:
+  struct Chunk {
+    std::string bytes;
+    std::size_t at = 0;  // bytes that are in the pipe
+    bool done() const { return at == bytes.size(); }
+  };
+  std::shared_ptr<const Chunk> add(std::string bytes);
+  void check_room() const;
   void flush();
 
   asio::posix::stream_descriptor pipe_;
   std::function<void()> on_closed_;
   Signal changed_;
-  std::deque<std::string> queue_;
-  std::size_t at_ = 0;         // in the first of the queue
-  std::uint64_t pushed_ = 0;   // bytes, ever
-  std::uint64_t written_ = 0;  // of these
+  std::deque<std::shared_ptr<Chunk>> queue_;
+  std::uint64_t queued_ = 0;  // bytes that wait
   bool finishing_ = false;
   bool waiting_ = false;  // for room in the pipe
 };

@@ -6,14 +6,18 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/codec.h"
 
 namespace tb::native {
 namespace {
 
-constexpr std::size_t kMove = 1 << 20;        // bytes a splice moves at most: the largest pipe
-constexpr std::size_t kFeed = 16 << 10;       // from a terminal, which holds 4 KiB as a rule
+constexpr std::size_t kMove = 1 << 20;   // bytes a splice moves at most: the largest pipe
+constexpr std::size_t kFeed = 16 << 10;  // from a terminal, which holds 4 KiB as a rule
+constexpr std::size_t kBusy = 64 << 10;  // in one go: who prints so much wants a wider pipe
+constexpr int kWidePipe = 512 << 10;     // 128 of them are all that one user may have
+constexpr std::size_t kWorthFinding = 32 << 10;
 constexpr int kRounds = 64;                   // of kMove, before what never ends is left alone
 constexpr std::size_t kMaxSegments = 100000;  // then the order is told more coarsely
 
@@ -72,8 +76,23 @@ bool StreamFile::feed() {
 
 bool StreamFile::open_file() {
   if (file_) return true;
-  file_ = os::Fd{::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
-  return static_cast<bool>(file_);
+  os::Fd file{::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
+  if (!file) return false;
+  file_ = std::make_shared<const os::Fd>(std::move(file));
+  return true;
+}
+
+std::shared_ptr<const os::Fd> StreamFile::opened() const {
+  if (file_) return file_;
+  const int fd = check(::open(path_.c_str(), O_RDONLY | O_CLOEXEC), "open output");
+  return std::make_shared<const os::Fd>(fd);
+}
+
+// Fewer and longer turns for a program that prints without end. If its user has too many such
+// pipes already, it stays as it is.
+void StreamFile::widen_pipe() {
+  if (std::exchange(widened_, true) || terminal_) return;
+  (void)::fcntl(pipe_.get(), F_SETPIPE_SZ, kWidePipe);
 }
 
 // In one system call from the pipe into the file: no moment in which only we have the bytes.
@@ -90,7 +109,7 @@ ssize_t StreamFile::move_to_file() {
     }
   }
   if (!open_file()) return -1;
-  const ssize_t n = ::splice(pipe_.get(), nullptr, file_.get(), &at, room, SPLICE_F_NONBLOCK);
+  const ssize_t n = ::splice(pipe_.get(), nullptr, file_->get(), &at, room, SPLICE_F_NONBLOCK);
   if (n > 0) stored_ += static_cast<std::uint64_t>(n);
   return n;
 }
@@ -124,6 +143,7 @@ std::uint64_t StreamFile::drain() {
     }
   }
   total_ += moved;
+  if (moved >= kBusy && !at_end_) widen_pipe();
   if (moved > 0 && total_ > stored_) save_total();
   return moved;
 }
@@ -134,18 +154,24 @@ std::string StreamFile::read(std::uint64_t offset, std::size_t limit) const {
     return offset >= begin && offset < total_ ? tail_.substr(offset - begin, limit) : std::string{};
   }
   std::string text(std::min<std::uint64_t>(limit, stored_ - offset), '\0');
-  os::Fd opened;
-  if (!file_) opened = os::Fd{check(::open(path_.c_str(), O_RDONLY | O_CLOEXEC), "open output")};
-  const int fd = file_ ? file_.get() : opened.get();
+  const std::shared_ptr<const os::Fd> file = opened();
   std::size_t done = 0;
   while (done < text.size()) {
-    const ssize_t n =
-        ::pread(fd, text.data() + done, text.size() - done, static_cast<off_t>(offset + done));
+    const ssize_t n = ::pread(file->get(), text.data() + done, text.size() - done,
+                              static_cast<off_t>(offset + done));
     if (n <= 0) break;
     done += static_cast<std::size_t>(n);
   }
   text.resize(done);
   return text;
+}
+
+std::optional<FilePart> StreamFile::find(std::uint64_t offset, std::size_t limit) const {
+  if (offset >= stored_) return std::nullopt;
+  const std::size_t size = std::min<std::uint64_t>(limit, stored_ - offset);
+  if (size < kWorthFinding) return std::nullopt;
+  const std::shared_ptr<const os::Fd> file = opened();
+  return FilePart{file->get(), offset, size, file};
 }
 
 std::uint64_t StreamFile::next_readable(std::uint64_t offset) const {
@@ -266,6 +292,24 @@ std::uint64_t Output::total(Stream which) const {
 std::string Output::read(Stream which, std::uint64_t offset, std::size_t limit) const {
   if (which == Stream::all) return read_all(offset, limit);
   return (which == Stream::err ? err_ : out_).read(offset, limit);
+}
+
+std::optional<FilePart> Output::find(Stream which, std::uint64_t offset, std::size_t limit) const {
+  if (which == Stream::out) return out_.find(offset, limit);
+  if (which == Stream::err) return err_.find(offset, limit);
+  std::uint64_t at = 0;
+  std::uint64_t stream_at[2] = {0, 0};
+  for (const Segment& segment : order_) {
+    const std::uint64_t end = at + segment.bytes;
+    if (end > offset) {
+      const std::uint64_t skip = offset - at;
+      const std::size_t most = std::min<std::uint64_t>(limit, segment.bytes - skip);
+      return (segment.err ? err_ : out_).find(stream_at[segment.err] + skip, most);
+    }
+    stream_at[segment.err] += segment.bytes;
+    at = end;
+  }
+  return std::nullopt;
 }
 
 // Walks the segments; each says from which stream the next bytes came.

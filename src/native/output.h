@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,7 @@
 namespace tb::native {
 
 using sandbox::Captured;
+using sandbox::FilePart;
 using sandbox::OutputLimits;
 using sandbox::Stream;
 
@@ -48,6 +51,8 @@ class StreamFile {
   std::uint64_t total() const { return total_; }
   std::uint64_t stored() const { return stored_; }
   std::string read(std::uint64_t offset, std::size_t limit) const;
+  // Empty when that is in no file, or few bytes.
+  std::optional<FilePart> find(std::uint64_t offset, std::size_t limit) const;
   // `offset`, or where what is kept goes on behind it.
   std::uint64_t next_readable(std::uint64_t offset) const;
   const std::string& tail() const { return tail_; }
@@ -55,6 +60,8 @@ class StreamFile {
 
  private:
   bool open_file();
+  std::shared_ptr<const os::Fd> opened() const;
+  void widen_pipe();
   ssize_t move_to_file();
   ssize_t pass_by();
   std::string total_path() const { return path_ + ".total"; }
@@ -67,10 +74,11 @@ class StreamFile {
   os::Fd terminal_;
   os::Fd relay_;  // the write end of pipe_, for what comes from the terminal
   bool at_end_ = true;
-  os::Fd file_;
-  std::uint64_t stored_ = 0;  // bytes in the file
-  std::uint64_t total_ = 0;   // bytes that came
-  std::string tail_;          // the newest bytes beyond the file's limit
+  bool widened_ = false;
+  std::shared_ptr<const os::Fd> file_;  // shared with who sends a part of it
+  std::uint64_t stored_ = 0;            // bytes in the file
+  std::uint64_t total_ = 0;             // bytes that came
+  std::string tail_;                    // the newest bytes beyond the file's limit
 };
 
 // Both streams of a process, and in which order their bytes arrived.
@@ -104,6 +112,7 @@ class Output {
   std::uint64_t total(Stream which) const;
   std::uint64_t stored() const { return out_.stored() + err_.stored(); }
   std::string read(Stream which, std::uint64_t offset, std::size_t limit) const;
+  std::optional<FilePart> find(Stream which, std::uint64_t offset, std::size_t limit) const;
   std::uint64_t next_readable(Stream which, std::uint64_t offset) const;
   Captured captured(Stream which) const;
   static void make_file(const std::string& path);

@@ -129,6 +129,12 @@ awaitable<void> NativeProcess::write_input(std::string bytes) {
   co_await input_->write(std::move(bytes));
 }
 
+awaitable<std::size_t> NativeProcess::offer_input(std::string bytes, Milliseconds limit) {
+  const auto self = shared_from_this();
+  if (!input_) throw Error{Code::conflict, "stdin was not kept open"};
+  co_return co_await input_->offer(std::move(bytes), limit);
+}
+
 void NativeProcess::close_input() {
   if (!input_) return;
   if (info_.terminal) {
@@ -208,7 +214,7 @@ void NativeProcess::exited(const guest::Exited& exit) {
   } else {
     output_.drain();
   }
-  exit_ = translate(exit);
+  set_exit(translate(exit));
   for (const Stream stream : {Stream::out, Stream::err}) {
     if (output_.stream(stream).at_end()) {
       output_.stream(stream).close_pipe();
@@ -219,6 +225,15 @@ void NativeProcess::exited(const guest::Exited& exit) {
   changed_.notify_all();
   // After those who waited have had their turn.
   asio::post(executor_, [self = shared_from_this()] { self->output_.close_files(); });
+}
+
+void NativeProcess::on_exit(std::function<void(const sandbox::Exit&)> callback) {
+  if (!exit_) on_exit_ = std::move(callback);
+}
+
+void NativeProcess::set_exit(sandbox::Exit exit) {
+  exit_ = std::move(exit);
+  if (const auto told = std::exchange(on_exit_, nullptr)) told(*exit_);
 }
 
 void NativeProcess::restore(const guest::Exited& exit) {
@@ -237,7 +252,7 @@ void NativeProcess::lost() {
   exit.code = 128 + SIGKILL;
   exit.signal = SIGKILL;
   exit.cause = sandbox::Cause::lost;
-  exit_ = exit;
+  set_exit(exit);
   if (!started_ && !failure_) failure_ = guest::Failure{id_, ECONNRESET, "stay alive"};
   changed_.notify_all();
 }

@@ -56,9 +56,11 @@ class NativeProcess : public sandbox::Process, public std::enable_shared_from_th
   const sandbox::ProcessInfo& info() const override { return info_; }
   const std::optional<sandbox::Exit>& exit() const override { return exit_; }
   awaitable<sandbox::Exit> wait() override;
+  void on_exit(std::function<void(const sandbox::Exit&)> callback) override;
   void kill() override;
   void signal(int number, bool tree) override;
   awaitable<void> write_input(std::string bytes) override;
+  awaitable<std::size_t> offer_input(std::string bytes, Milliseconds limit) override;
   void close_input() override;
   bool input_open() const override { return input_ && input_->open(); }
   void resize(unsigned rows, unsigned columns) override;
@@ -66,6 +68,10 @@ class NativeProcess : public sandbox::Process, public std::enable_shared_from_th
   Captured captured(Stream stream) const override { return output_.captured(stream); }
   std::string read_output(Stream stream, std::uint64_t offset, std::size_t limit) const override {
     return output_.read(stream, offset, limit);
+  }
+  std::optional<sandbox::FilePart> find_output(Stream stream, std::uint64_t offset,
+                                               std::size_t limit) const override {
+    return output_.find(stream, offset, limit);
   }
   awaitable<void> wait_output(Stream stream, std::uint64_t offset) override;
   std::uint64_t next_output(Stream stream, std::uint64_t offset) const override {
@@ -87,6 +93,7 @@ class NativeProcess : public sandbox::Process, public std::enable_shared_from_th
   void on_readable(Stream which);
   void stop_watching();
   void release();
+  void set_exit(sandbox::Exit exit);
   void open_input(os::Fd pipe);
   template <class Message>
   void tell(const Message& message);
@@ -104,6 +111,7 @@ class NativeProcess : public sandbox::Process, public std::enable_shared_from_th
   std::optional<sandbox::Exit> exit_;
   bool detached_ = false;
   bool noted_ = false;
+  std::function<void(const sandbox::Exit&)> on_exit_;
   std::uint8_t released_ = 0;
   std::optional<asio::posix::stream_descriptor> pipes_[2];
 };

@@ -126,6 +126,37 @@ TEST_F(NativeProcessTest, AWriterWaitsWhileThePipeIsFullAndNothingIsLost) {
   EXPECT_TRUE(second->get());
 }
 
+TEST_F(NativeProcessTest, WhatIsNotReadInTimeIsTakenBack) {
+  const auto process = over_pipes();
+  const auto before = loop.start(process->write_input(std::string(70000, 'a')));
+  const auto kept = loop.run(process->offer_input(std::string(50000, 'b'), 1ms));
+  EXPECT_EQ(kept, 0u);
+  const auto after = loop.start(process->write_input("c"));
+  std::string got;
+  while (!after->over) {
+    got += take(program_in);
+    loop.settle();
+  }
+  got += take(program_in);
+  EXPECT_EQ(got, std::string(70000, 'a') + "c");
+  EXPECT_TRUE(before->get());
+}
+
+TEST_F(NativeProcessTest, AnOfferTellsHowMuchThePipeTook) {
+  const auto process = over_pipes();
+  EXPECT_EQ(loop.run(process->offer_input("all", 1h)), 3u);
+  const std::size_t part = loop.run(process->offer_input(std::string(100000, 'x'), 1ms));
+  EXPECT_GT(part, 0u);
+  EXPECT_LT(part, 100000u);
+  std::size_t got = 0;
+  for (std::string piece; !(piece = take(program_in)).empty();) {
+    got += piece.size();
+    if (got == part + 3) break;
+  }
+  EXPECT_EQ(got, part + 3);
+  EXPECT_EQ(loop.run(process->offer_input("more", 1h)), 4u);
+}
+
 TEST_F(NativeProcessTest, AClosedStdinGetsWhatWasWrittenBeforeAndRefusesMore) {
   const auto process = over_pipes();
   const auto writer = loop.start(process->write_input(std::string(100000, 'x')));

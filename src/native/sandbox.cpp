@@ -27,6 +27,16 @@ constexpr auto kAnswer = 15s;             // for PID 1 to start a command
 
 constexpr std::uint8_t kNote = 128;  // in the log of exits: what the process was started as
 
+std::string note_record(std::uint32_t id, const sandbox::ProcessInfo& info) {
+  Writer note;
+  note.u8(kNote);
+  note.u32(id);
+  note.bytes(to_note(info));
+  Writer out;
+  out.bytes(note.view());
+  return out.take();
+}
+
 }  // namespace
 
 NativeSandbox::NativeSandbox(asio::any_io_executor executor, std::string id, std::string label,
@@ -175,26 +185,40 @@ void NativeSandbox::load_earlier() {
 void NativeSandbox::log_exit(const guest::Exited& exited, const sandbox::ProcessInfo& info) {
   Writer record;
   exited.encode(record);
-  Writer note;
-  note.u8(kNote);
-  note.u32(exited.id);
-  note.bytes(to_note(info));
   Writer out;
   out.bytes(record.view());
-  out.bytes(note.view());
-  recent_exits_.push_back(out.view());
+  std::string bytes = out.take() + note_record(exited.id, info);
+  recent_exits_.push_back({exited.id, bytes});
   if (recent_exits_.size() > kKeptProcesses) recent_exits_.pop_front();
+  append_to_log(bytes);
+}
+
+void NativeSandbox::append_to_log(const std::string& bytes) {
   const std::string path = settings_.output_dir + "/exits";
   if (++logged_ > kMaxLogged) return rewrite_log(path);
   os::Fd file{::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600)};
   // A full disk costs the memory of it after a restart, not the answer.
-  if (file) (void)!::write(file.get(), out.view().data(), out.view().size());
+  if (file) (void)!::write(file.get(), bytes.data(), bytes.size());
+}
+
+// Of several notes the last one counts.
+void NativeSandbox::notified(std::uint32_t process) {
+  const auto found = processes_.find(process);
+  if (found == processes_.end()) return;
+  sandbox::ProcessInfo info = found->second->info();
+  info.notify_url.clear();
+  const std::string note = note_record(process, info);
+  found->second->set_info(std::move(info));
+  for (LoggedExit& logged : recent_exits_) {
+    if (logged.id == process) logged.bytes += note;
+  }
+  if (dir_made_ && alive_) append_to_log(note);
 }
 
 // A log that only grows would fill the disk one command at a time.
 void NativeSandbox::rewrite_log(const std::string& path) {
   std::string all;
-  for (const std::string& record : recent_exits_) all += record;
+  for (const LoggedExit& logged : recent_exits_) all += logged.bytes;
   logged_ = static_cast<unsigned>(recent_exits_.size());
   try {
     os::replace_file(path, all, 0600);

@@ -46,6 +46,7 @@ class NativeSandbox : public sandbox::Sandbox, public std::enable_shared_from_th
   awaitable<std::shared_ptr<sandbox::Process>> start(sandbox::Command command) override;
   std::shared_ptr<sandbox::Process> find_process(std::uint32_t id) const override;
   std::vector<std::shared_ptr<sandbox::Process>> processes() const override;
+  void notified(std::uint32_t process) override;
   sandbox::Files& files() override { return files_; }
   awaitable<sandbox::Load> load() override { return measure_(id_); }
 
@@ -63,6 +64,7 @@ class NativeSandbox : public sandbox::Sandbox, public std::enable_shared_from_th
   void flush();
   std::shared_ptr<NativeProcess> make_process(std::uint32_t id);
   void log_exit(const guest::Exited& exited, const sandbox::ProcessInfo& info);
+  void append_to_log(const std::string& bytes);
   void load_earlier();
   void rewrite_log(const std::string& path);
   void restore_exits();
@@ -86,7 +88,11 @@ class NativeSandbox : public sandbox::Sandbox, public std::enable_shared_from_th
   };
   std::deque<Waiting> queue_;  // what a busy PID 1 has not taken yet
   bool flushing_ = false;
-  std::deque<std::string> recent_exits_;  // as they stand in the log
+  struct LoggedExit {
+    std::uint32_t id;
+    std::string bytes;  // as they stand in the log
+  };
+  std::deque<LoggedExit> recent_exits_;
   unsigned logged_ = 0;
   std::map<std::uint32_t, std::shared_ptr<NativeProcess>> processes_;
   NativeFiles files_;

@@ -24,6 +24,7 @@ class FakeProcess : public Process {
     input = command.input;
     info_.tag = command.tag;
     info_.key = command.key;
+    info_.notify_url = command.notify_url;
     info_.command = command.script;
     for (const std::string& word : command.argv) {
       info_.command += (info_.command.empty() ? "" : " ") + word;
@@ -58,6 +59,7 @@ class FakeProcess : public Process {
   }
   void end(Exit exit) {
     exit_ = std::move(exit);
+    if (const auto told = std::exchange(on_exit_, nullptr)) told(*exit_);
     input_is_open = false;
     changed_.notify_all();
   }
@@ -68,6 +70,9 @@ class FakeProcess : public Process {
   awaitable<Exit> wait() override {
     while (!exit_) co_await changed_.wait();
     co_return *exit_;
+  }
+  void on_exit(std::function<void(const Exit&)> callback) override {
+    if (!exit_) on_exit_ = std::move(callback);
   }
   void kill() override { end(ended_by(Cause::killed, 137)); }
   void signal(int number, bool tree) override {
@@ -80,6 +85,13 @@ class FakeProcess : public Process {
     if (!input_is_open) throw Error{Code::conflict, "stdin is closed"};
     input += bytes;
     changed_.notify_all();
+  }
+  awaitable<std::size_t> offer_input(std::string bytes, Milliseconds limit) override {
+    auto ready = [this] { return !input_full || !input_is_open; };
+    if (!co_await changed_.until(ready, limit)) co_return 0;
+    const std::size_t size = bytes.size();
+    co_await write_input(std::move(bytes));
+    co_return size;
   }
   void close_input() override {
     if (command.terminal && input_is_open) {
@@ -108,6 +120,9 @@ class FakeProcess : public Process {
     const std::string all = text(stream);
     return offset < all.size() ? all.substr(offset, limit) : std::string{};
   }
+  std::optional<FilePart> find_output(Stream, std::uint64_t, std::size_t) const override {
+    return std::nullopt;
+  }
   awaitable<void> wait_output(Stream stream, std::uint64_t offset) override {
     while (text(stream).size() <= offset && !output_ended(stream)) co_await changed_.wait();
   }
@@ -122,6 +137,7 @@ class FakeProcess : public Process {
   std::uint32_t id_;
   ProcessInfo info_;
   std::optional<Exit> exit_;
+  std::function<void(const Exit&)> on_exit_;
   Signal changed_;
 };
 
@@ -238,6 +254,8 @@ class FakeSandbox : public Sandbox {
   std::vector<std::shared_ptr<Process>> processes() const override {
     return {started.begin(), started.end()};
   }
+  std::vector<std::uint32_t> told;  // processes whose end was
+  void notified(std::uint32_t process) override { told.push_back(process); }
   FakeFiles stored;
   Files& files() override { return stored; }
   awaitable<Load> load() override {

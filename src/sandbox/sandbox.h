@@ -50,8 +50,9 @@ struct Command {
   // stdin is always open.
   std::optional<Terminal> terminal;
   std::optional<Milliseconds> timeout;
-  std::string tag;  // the caller's name for it
-  std::string key;  // of starts with the same key only the first one happens
+  std::string tag;         // the caller's name for it
+  std::string key;         // of starts with the same key only the first one happens
+  std::string notify_url;  // who is told of its end; empty: nobody
 };
 
 // Every end has one.
@@ -77,11 +78,21 @@ struct Captured {
   std::uint64_t total = 0;
 };
 
+// Bytes of a stream where they stand: part of a file that only grows, and that its owner keeps
+// open.
+struct FilePart {
+  int file = -1;
+  std::uint64_t offset = 0;
+  std::size_t size = 0;
+  std::shared_ptr<const void> owner;
+};
+
 // What a process was started as.
 struct ProcessInfo {
   std::string tag;
   std::string key;
-  std::string command;  // the script, or the words of argv; its beginning when it is long
+  std::string notify_url;  // empty too once its end was told
+  std::string command;     // the script, or the words of argv; its beginning when it is long
   std::string cwd;
   bool terminal = false;
   std::chrono::system_clock::time_point started;
@@ -104,6 +115,9 @@ class Process {
   virtual const std::optional<Exit>& exit() const = 0;
   // Waits for that.
   virtual awaitable<Exit> wait() = 0;
+  // Called once, when exit() is set and before those who wait go on. One callback at most; none
+  // when it has ended already.
+  virtual void on_exit(std::function<void(const Exit&)> callback) = 0;
   // Ends it with everything that it started. Does not wait.
   virtual void kill() = 0;
   // To everything that it started, or to its leader alone. Error{invalid}: no such signal.
@@ -113,6 +127,9 @@ class Process {
   // What several callers write arrives in the order of their calls. Error{conflict}: stdin is
   // closed, or was never open.
   virtual awaitable<void> write_input(std::string bytes) = 0;
+  // The same, but what the pipe has not taken after `limit` is taken back. Returns how many bytes
+  // it took.
+  virtual awaitable<std::size_t> offer_input(std::string bytes, Milliseconds limit) = 0;
   // What was written before still arrives. A terminal's stdin can't be closed: it is typed an end
   // of file (Ctrl-D) instead.
   virtual void close_input() = 0;
@@ -124,6 +141,10 @@ class Process {
   virtual Captured captured(Stream stream) const = 0;
   // Bytes from `offset` on, at most `limit`; empty at the end of what is kept.
   virtual std::string read_output(Stream stream, std::uint64_t offset, std::size_t limit) const = 0;
+  // The same for who passes many bytes on and need not see them. Empty: they are few, or in no
+  // file; read them.
+  virtual std::optional<FilePart> find_output(Stream stream, std::uint64_t offset,
+                                              std::size_t limit) const = 0;
   // `offset`, or where what is kept goes on when that was dropped.
   virtual std::uint64_t next_output(Stream stream, std::uint64_t offset) const = 0;
   // Until there is output beyond `offset`, or no more will come. Any number may wait; the process
@@ -151,6 +172,8 @@ class Sandbox {
   virtual std::shared_ptr<Process> find_process(std::uint32_t id) const = 0;
   // Running ones and those whose output is still kept, oldest first.
   virtual std::vector<std::shared_ptr<Process>> processes() const = 0;
+  // Its end is told to whom notify_url names: the next server need not.
+  virtual void notified(std::uint32_t process) = 0;
   virtual Files& files() = 0;
   // What all of it takes right now.
   virtual awaitable<Load> load() = 0;

@@ -119,6 +119,17 @@ void Events::session_adoption_failed(const Who& who, std::string_view error) {
   write_failure("session_adoption_failed", who, error);
 }
 
+// What it needs of `who` is copied: the session must not be held by a process that it holds.
+void Events::command_started(sandbox::Process& process, const Who& who, std::string command) {
+  if (process.exit()) return command_ended(who, command, *process.exit());
+  const auto running = std::make_shared<Running>(metrics_.commands_running);
+  process.on_exit([this, running, command = std::move(command), user = std::string{who.user},
+                   thread = std::string{who.thread}, session = std::string{who.session},
+                   request = std::string{who.request}](const sandbox::Exit& exit) {
+    command_ended({user, thread, session, request}, command, exit);
+  });
+}
+
 void Events::command_ended(const Who& who, std::string_view command, const sandbox::Exit& exit) {
   metrics_.commands[outcome_of(exit)].add();
   metrics_.command_duration.observe(exit.wall);

@@ -62,8 +62,8 @@ class Events {
   void session_adopted(const Who& who, bool alive);
   void session_adoption_failed(const Who& who, std::string_view error);
 
-  // Keep it from the command's start until it ended or nobody waits any more.
-  [[nodiscard]] Running command_started() { return Running{metrics_.commands_running}; }
+  // It runs; when it ends, whoever waits for that or not, command_ended.
+  void command_started(sandbox::Process& process, const Who& who, std::string command);
   // command_executed, or command_failed when its exit code is not 0; resource_limit_exceeded for
   // each limit that ended it.
   void command_ended(const Who& who, std::string_view command, const sandbox::Exit& exit);

@@ -7,6 +7,8 @@
 #include <boost/json.hpp>
 
 #include "base/test_log.h"
+#include "base/test_loop.h"
+#include "sandbox/fake_provider.h"
 
 namespace tb::session {
 namespace {
@@ -217,13 +219,18 @@ TEST_F(EventsTest, LimitsThatACommandMetAreEvents) {
   EXPECT_EQ(limits(Limit::cpu), 1u);
 }
 
-TEST_F(EventsTest, RunningCommandsAreCountedWhileTheyRun) {
-  {
-    const Running one = events_.command_started();
-    const Running two = events_.command_started();
-    EXPECT_EQ(metrics_.commands_running.value(), 2);
-  }
+TEST_F(EventsTest, CommandsAreCountedWhileTheyRunAndOnceWhenTheyEnd) {
+  TestLoop loop;
+  sandbox::FakeProcess process{loop.executor(), 1, {}};
+  const std::string text = logged([&](Events& events) {
+    events.command_started(process, kWho, "sleep 1");
+    EXPECT_EQ(metrics_.commands_running.value(), 1);
+    process.end(exit_with(3));
+    process.end(exit_with(3));
+  });
   EXPECT_EQ(metrics_.commands_running.value(), 0);
+  EXPECT_EQ(metrics_.commands[CommandOutcome::exited_nonzero].value(), 1u);
+  EXPECT_NE(text.find("command_failed"), std::string::npos) << text;
 }
 
 }  // namespace

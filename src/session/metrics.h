@@ -56,6 +56,11 @@ inline constexpr std::array<std::string_view, 9> kLimitNames{
 enum class FileAction { upload, download, list };
 inline constexpr std::array<std::string_view, 3> kFileActionNames{"upload", "download", "list"};
 
+// What came of an attempt to deliver a callback.
+enum class HookResult { delivered, retried, dead, refused };
+inline constexpr std::array<std::string_view, 4> kHookResultNames{"delivered", "retried", "dead",
+                                                                  "refused"};
+
 // The requests of one route. A route is what the program's own table says, never what was asked.
 class RouteMetrics {
  public:
@@ -133,8 +138,7 @@ struct Metrics {
   Histogram& command_duration =
       registry.histogram("threadbox_command_duration_seconds",
                          "Time from a command's start to its end.", kCommandBounds);
-  Gauge& commands_running =
-      registry.gauge("threadbox_commands_running", "Commands that somebody waits for.");
+  Gauge& commands_running = registry.gauge("threadbox_commands_running", "Commands that run.");
   CounterSet<Refused> validation_failures{registry, "threadbox_validation_failures_total",
                                           "Commands that the policy refused, by reason.", "reason",
                                           kRefusedNames};
@@ -173,6 +177,14 @@ struct Metrics {
       registry.counter("threadbox_uploaded_bytes_total", "Bytes of files received.");
   Counter& downloaded =
       registry.counter("threadbox_downloaded_bytes_total", "Bytes of files sent.");
+
+  // Callbacks.
+  CounterSet<HookResult> hooks{registry, "threadbox_webhook_deliveries_total",
+                               "Attempts to deliver a callback, by result; retried: it failed and "
+                               "is tried again; dead and refused: it is not.",
+                               "result", kHookResultNames};
+  Gauge& hooks_pending = registry.gauge("threadbox_webhook_pending",
+                                        "Callbacks that wait for their delivery or next attempt.");
 
   // HTTP; the routes follow when they are registered.
   Gauge& http_connections =

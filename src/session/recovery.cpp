@@ -96,6 +96,17 @@ awaitable<std::shared_ptr<sandbox::Sandbox>> Sessions::reach(const sandbox::Foun
   co_return nullptr;
 }
 
+// Of processes that go on, and of those that ended without a server.
+awaitable<void> Sessions::expect_ends(std::shared_ptr<Session> session) {
+  const std::shared_ptr<sandbox::Sandbox> sandbox = session->sandbox;
+  if (!sandbox || !notifier_) co_return;
+  for (const auto& process : sandbox->processes()) {
+    if (!process->info().notify_url.empty()) {
+      co_await notifier_->expect(session, sandbox, process);
+    }
+  }
+}
+
 awaitable<void> Sessions::adopt(sandbox::Found found, const Known& known) {
   const std::shared_ptr<Session> session = recall(found, known);
   if (!session) {
@@ -112,7 +123,13 @@ awaitable<void> Sessions::adopt(sandbox::Found found, const Known& known) {
     co_return;
   }
   session->sandbox = co_await reach(found);
-  if (session->sandbox) pool_.count_used();
+  if (session->sandbox) {
+    pool_.count_used();
+    for (const auto& process : session->sandbox->processes()) {
+      if (process->exit()) continue;  // counted by who saw it end
+      events_.command_started(*process, session->who(), process->info().command);
+    }
+  }
   if (session->sandbox && !from_label(found.label)) {
     // Its server died between the two.
     provider_.assign(*session->sandbox, to_label(to_stored(*session)), session->spec.idle);
@@ -120,6 +137,7 @@ awaitable<void> Sessions::adopt(sandbox::Found found, const Known& known) {
   if (find_thread(session->spec.thread)) session->spec.thread.clear();
   insert(session);
   events_.session_adopted(session->who(), session->sandbox != nullptr);
+  co_await expect_ends(session);
   if (known.contains(found.id)) co_return;
   log(LogLevel::warning, "session_restored_from_label", {{"session", session->id.substr(0, 12)}});
   // If it can't be written, the label brings it back the next time too.

@@ -62,6 +62,7 @@ Sessions::Sessions(asio::any_io_executor executor, Parts parts, Settings setting
       store_(parts.store),
       events_(parts.events),
       policies_(parts.policies),
+      notifier_(parts.notifier),
       default_policy_(policy_named(settings.default_policy)),
       shared_(settings.shared),
       pool_(executor, parts.provider, with_programs(std::move(settings.pool), default_policy_),
@@ -233,12 +234,17 @@ awaitable<std::shared_ptr<sandbox::Process>> Sessions::start(std::shared_ptr<Ses
   const std::shared_ptr<sandbox::Sandbox> sandbox = session->sandbox;
   if (!sandbox) throw Error{Code::unavailable, "the sandbox ended again at once"};
   const std::string text = text_of(command);
+  std::shared_ptr<sandbox::Process> process;
   try {
-    co_return co_await sandbox->start(std::move(command));
+    process = co_await sandbox->start(std::move(command));
   } catch (const Error& error) {
     events_.command_not_started(who, text, error.what());
     throw;
   }
+  events_.command_started(*process, who, text);
+  const bool told = notifier_ && !process->info().notify_url.empty();
+  if (told) co_await notifier_->expect(session, sandbox, process);
+  co_return process;
 }
 
 awaitable<std::shared_ptr<sandbox::Process>> Sessions::start_once(std::shared_ptr<Session> session,
@@ -275,18 +281,14 @@ std::shared_ptr<Sessions::Creation> Sessions::find_starting(const std::string& p
 
 awaitable<std::shared_ptr<sandbox::Process>> Sessions::execute(std::shared_ptr<Session> session,
                                                                sandbox::Command command, Who who) {
-  const std::string text = text_of(command);
   const auto process = co_await start(session, std::move(command), who);
-  const Running running = events_.command_started();
   co_await process->wait();
-  ended(session, who, text, *process->exit());
+  ended(session);
   co_return process;
 }
 
-void Sessions::ended(const std::shared_ptr<Session>& session, const Who& who,
-                     const std::string& text, const sandbox::Exit& exit) {
+void Sessions::ended(const std::shared_ptr<Session>& session) {
   if (find(session->id) == session) touch(*session);
-  events_.command_ended(who, text, exit);
 }
 
 awaitable<bool> Sessions::remove(std::string id) {

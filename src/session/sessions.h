@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "base/async.h"
+#include "session/notifier.h"
 #include "session/pool.h"
 #include "session/session.h"
 
@@ -37,6 +38,7 @@ class Sessions {
     Store& store;
     Events& events;
     const policy::Policies& policies;
+    Notifier* notifier = nullptr;  // null: nobody is told of the ends of processes
   };
   struct Settings {
     PoolSettings pool;
@@ -80,9 +82,8 @@ class Sessions {
   // Starts it and waits for its end.
   awaitable<std::shared_ptr<sandbox::Process>> execute(std::shared_ptr<Session> session,
                                                        sandbox::Command command, Who who);
-  // Its process has ended: for who waited for that by other means.
-  void ended(const std::shared_ptr<Session>& session, const Who& who, const std::string& text,
-             const sandbox::Exit& exit);
+  // A process has ended: for who waited for that by other means.
+  void ended(const std::shared_ptr<Session>& session);
   // Ends it with all its processes and files; unknown is fine. False: there was none.
   awaitable<bool> remove(std::string id);
 
@@ -129,6 +130,7 @@ class Sessions {
   using Known = std::unordered_map<std::string, StoredSession>;
   awaitable<void> adopt(sandbox::Found found, const Known& known);
   std::shared_ptr<Session> recall(const sandbox::Found& found, const Known& known) const;
+  awaitable<void> expect_ends(std::shared_ptr<Session> session);
   awaitable<std::shared_ptr<sandbox::Sandbox>> reach(const sandbox::Found& found);
   awaitable<void> drop_without_files(const Known& known, const std::vector<std::string>& found);
 
@@ -137,6 +139,7 @@ class Sessions {
   Store& store_;
   Events& events_;
   const policy::Policies& policies_;
+  Notifier* const notifier_;
   const policy::Policy default_policy_;
   const bool shared_;
   Pool pool_;

@@ -30,6 +30,28 @@ CREATE TABLE events (
 ) STRICT;
 CREATE INDEX events_session ON events (session, number);
 )",
+    R"(
+CREATE TABLE deliveries (
+  number INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  state INTEGER NOT NULL,
+  type TEXT NOT NULL,
+  url TEXT NOT NULL,
+  session TEXT NOT NULL,
+  thread TEXT NOT NULL,
+  process INTEGER NOT NULL,
+  attempts INTEGER NOT NULL,
+  failures INTEGER NOT NULL,
+  created_ms INTEGER NOT NULL,
+  next_ms INTEGER NOT NULL,
+  ended_ms INTEGER NOT NULL,
+  status INTEGER NOT NULL,
+  error TEXT NOT NULL,
+  size INTEGER NOT NULL,
+  body TEXT NOT NULL
+) STRICT;
+CREATE INDEX deliveries_state ON deliveries (state, ended_ms, number);
+)",
 };
 
 // No program will ever write such a version; a flipped bit does.

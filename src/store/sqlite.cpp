@@ -3,6 +3,7 @@
 
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace tb::store {
@@ -33,6 +34,17 @@ std::string reason(sqlite3* database, int result) {
 }
 
 }  // namespace
+
+std::int64_t to_number(std::chrono::system_clock::time_point time) {
+  const auto since = time.time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(since).count();
+}
+
+std::chrono::system_clock::time_point to_time(std::int64_t number) {
+  constexpr std::int64_t kLatest = 1000ll << 32;
+  const std::chrono::milliseconds since{std::clamp<std::int64_t>(number, 0, kLatest)};
+  return std::chrono::system_clock::time_point{since};
+}
 
 SqliteError::SqliteError(sqlite3* database, int result, const std::string& doing)
     : Error(code_of(result), doing + ": " + reason(database, result)), result_(result) {}

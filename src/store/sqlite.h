@@ -3,6 +3,7 @@
 // One thread at a time.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -14,6 +15,11 @@ struct sqlite3;
 struct sqlite3_stmt;
 
 namespace tb::store {
+
+// Times as the tables have them: milliseconds since 1970. A damaged number is a wrong time, but one
+// that can be reckoned with.
+std::int64_t to_number(std::chrono::system_clock::time_point time);
+std::chrono::system_clock::time_point to_time(std::int64_t number);
 
 class SqliteError : public Error {
  public:

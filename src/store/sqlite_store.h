@@ -14,6 +14,7 @@
 #include <thread>
 #include <unordered_map>
 
+#include "hooks/outbox.h"
 #include "session/store.h"
 #include "store/tables.h"
 
@@ -27,7 +28,7 @@ struct Settings {
   Milliseconds retry = 1s;           // after a failed write of touches and events
 };
 
-class SqliteStore : public session::Store {
+class SqliteStore : public session::Store, public hooks::Outbox {
  public:
   // Opens `path`, whose directory must be writable for the uid that the process has from now on:
   // SQLite makes and removes a log beside the file. Waits for the disk. Throws Error{invalid} when
@@ -43,6 +44,16 @@ class SqliteStore : public session::Store {
   awaitable<std::vector<Event>> events(std::string session, std::size_t limit) override;
   awaitable<void> close() override;
   std::string problem() const override;
+
+  // ---- what is to be delivered: outbox.cpp ----
+  awaitable<std::optional<hooks::State>> put_delivery(hooks::Delivery delivery) override;
+  awaitable<void> save_delivery(hooks::Delivery delivery) override;
+  awaitable<std::optional<hooks::Delivery>> find_delivery(std::string id) override;
+  awaitable<std::vector<hooks::Delivery>> deliveries(hooks::State state,
+                                                     std::size_t limit) override;
+  awaitable<bool> remove_delivery(std::string id) override;
+  awaitable<void> trim_deliveries(hooks::State state, hooks::Kept kept,
+                                  hooks::WallTime now) override;
 
   // Which damaged file was set aside, here or while running (also told by the log as
   // store_recovered); empty: none. The store then knows no earlier session.

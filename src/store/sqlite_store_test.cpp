@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/test_loop.h"
 #include "os/test_dir.h"
+#include "store/schema.h"
 
 namespace tb::store {
 namespace {
@@ -282,7 +283,8 @@ TEST_F(SqliteStoreTest, ANewerVersionIsRefusedAndLeftAlone) {
   EXPECT_NE(words.find("version 99"), std::string::npos) << words;
   EXPECT_EQ(set_aside().size(), 0u);
   {
-    Connection{path_}.run("PRAGMA user_version=1");
+    const std::string today = std::to_string(migrations().size());
+    Connection{path_}.run(("PRAGMA user_version=" + today).c_str());
   }
   EXPECT_EQ(open()->sessions().size(), 200u);
 }

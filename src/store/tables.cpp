@@ -16,16 +16,6 @@
 namespace tb::store {
 namespace {
 
-std::int64_t to_number(WallTime time) {
-  return std::chrono::duration_cast<Milliseconds>(time.time_since_epoch()).count();
-}
-
-// A damaged number is a wrong time, but one that can be reckoned with.
-WallTime to_time(std::int64_t number) {
-  constexpr std::int64_t kLatest = 1000ll << 32;
-  return WallTime{Milliseconds{std::clamp<std::int64_t>(number, 0, kLatest)}};
-}
-
 // SQLite would make it with the umask's rights; its log gets the rights of the file.
 void ensure_file(const std::string& path) {
   const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
@@ -89,7 +79,8 @@ Tables::Tables(const std::string& path, Milliseconds busy)
                   "ORDER BY number DESC LIMIT ?1"),
       events_(connection_,
               "SELECT number, at_ms, kind, session, thread, user, detail FROM events "
-              "WHERE session = ?2 ORDER BY number DESC LIMIT ?1") {}
+              "WHERE session = ?2 ORDER BY number DESC LIMIT ?1"),
+      outbox_(connection_) {}
 
 void Tables::rollback() noexcept {
   if (!connection_.in_transaction()) return;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "session/store.h"
+#include "store/outbox_table.h"
 #include "store/sqlite.h"
 
 namespace tb::store {
@@ -34,10 +35,12 @@ class Tables {
   void record(const Event& event);
   void trim(std::size_t keep);
   std::vector<Event> events(const std::string& session, std::size_t limit);
+  OutboxTable& outbox() { return outbox_; }
 
  private:
   Connection connection_;
   Statement sessions_, put_, touch_, remove_, record_, trim_, all_events_, events_;
+  OutboxTable outbox_;
 };
 
 struct Opened {

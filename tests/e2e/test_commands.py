@@ -241,3 +241,9 @@ def test_running_processes_are_listed_as_such(server, session):
     assert rows[0]["state"] == "running" and "exit_code" not in rows[0]
     thread.join()
     assert server.processes(session)[0]["state"] == "exited"
+
+
+def test_a_command_is_found_by_its_tag(server, session):
+    server.execute(session, "true", tag="of mine")
+    assert server.processes(session)[-1]["tag"] == "of mine"
+    assert server.try_execute(session, "true", tag="x" * 257).status == 400

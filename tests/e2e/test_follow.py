@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Output as it is printed: events that can be resumed, and /execute as a stream."""
 import concurrent.futures
-import contextlib
 import json
 import threading
 
 import pytest
 
-from live import connections, people, read_events, start
+from live import connections, lines_of, people, read_events, start, stream
 from server import wait_until
 
 # Characters of one to four bytes, so that every cut within one shows.
@@ -17,22 +16,6 @@ LETTERS = "aé漢🙂"
 def text_of(events, name=None):
     return "".join(event.data["data"] for event in events
                    if event.name != "exit" and name in (None, event.name))
-
-
-@contextlib.contextmanager
-def stream(server, session, command, accept="application/json", **fields):
-    """The response to an /execute with `stream`."""
-    body = {"session_id": session, "command": command, "stream": True, **fields}
-    with contextlib.closing(server.connect()) as connection:
-        connection.request("POST", "/execute", json.dumps(body),
-                           {"Content-Type": "application/json", "Accept": accept})
-        answer = connection.getresponse()
-        with contextlib.closing(answer):
-            yield answer
-
-
-def lines_of(answer):
-    return [json.loads(line) for line in answer.read().splitlines() if line]
 
 
 # ---- events ----

@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from server import alive, wait_until
+from live import people, start
+from server import argv_of, wait_until
 
 DAEMON = """
 import os, sys, time
@@ -18,12 +19,6 @@ if os.fork() == 0: daemon()
 print('started', flush=True)
 time.sleep(600)
 """
-
-
-def people(server, session):
-    """Processes of a sandbox as the host sees them, PID 1 left out."""
-    guest = server.guest_pid(session)
-    return [pid for pid in server.sandbox_pids(session) if pid != guest and alive(pid)]
 
 
 @pytest.mark.parametrize("name,command", [
@@ -42,6 +37,31 @@ def test_R17_after_a_timeout_nothing_is_left(server, session, name, command):
     assert answer["cause"] == "timeout"
     wait_until(lambda: not people(server, session), f"{name}: all are dead", 2)
     assert server.stdout(session, "ls") == ""
+
+
+LEFT_BEHIND = ("bash -c 'setsid nohup sleep 1000 & (sleep 1000 &) ; "
+               'python3 -c "import os; os.fork() or os.fork(); import time; time.sleep({seconds})"'
+               "'")
+
+
+@pytest.mark.parametrize("end", ["timeout", "delete"])
+def test_R17_of_a_tree_of_daemons_not_one_process_is_left(server, session, end):
+    fields = {"timeout": 1.5} if end == "timeout" else {}
+    process = start(server, session, LEFT_BEHIND.format(seconds=1000), **fields)
+    if end == "delete":
+        # Two sleeps, and three of Python, into which bash has turned.
+        wait_until(lambda: len(people(server, session)) == 5, "all of them run")
+        assert process.delete().json["cause"] == "killed"
+    else:
+        assert process.wait_exited()["cause"] == "timeout"
+    wait_until(lambda: not people(server, session), "all are dead", 2)
+
+
+def test_of_a_tree_of_daemons_a_normal_end_leaves_the_background_running(server, session):
+    answer = server.execute(session, LEFT_BEHIND.format(seconds=0))
+    assert (answer["cause"], answer["exit_code"]) == ("exited", 0)
+    wait_until(lambda: [argv_of(pid) for pid in people(server, session)]
+               == [["sleep", "1000"]] * 2, "the two sleeps are left")
 
 
 def test_R17_forking_without_end_does_not_outrun_the_kill(server, session):

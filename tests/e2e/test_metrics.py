@@ -139,6 +139,22 @@ def test_sessions_and_commands_are_counted(start_server):
     assert value(families, "threadbox_commands_running") == 0
 
 
+def test_repeated_commands_are_counted_by_how_it_went(start_server):
+    server = start_server(POOL_SIZE=1)
+    session = server.create()
+    again = {"X-Threadbox-Retry": "1"}
+    for stream in (False, True):
+        body = {"session_id": session, "command": "false", "stream": stream}
+        assert server.post("/execute", body, headers=again).status == 200
+    body = {"session_id": session, "command": "true"}
+    assert server.post("/execute", {**body, "session_id": "none"}, headers=again).status == 404
+    assert server.post("/execute", body, headers={"X-Threadbox-Retry": "0"}).status == 200
+    assert server.post("/execute", body).status == 200
+    _, families = scrape(server)
+    assert value(families, "threadbox_auto_retries_total", 'result="success"') == 2
+    assert value(families, "threadbox_auto_retries_total", 'result="failure"') == 1
+
+
 def test_the_pool_counts_hits_and_the_time_to_make_a_sandbox(start_server):
     server = start_server(POOL_SIZE=1)
     wait_until(lambda: server.health()["pool_available"] == 1, "the pool is full")

@@ -14,7 +14,8 @@ OPERATIONS = {"createSession", "getSession", "getStatus", "cleanup", "execute", 
               "closeInput", "resizeTerminal", "signalProcess", "attach", "startAndAttach",
               "uploadFile", "downloadFile",
               "downloadFileByQuery", "listFiles", "getHealth",
-              "getMetrics", "getOpenapi", "getDocs", "getRedoc"}
+              "getMetrics", "getOpenapi", "getDocs", "getRedoc", "listDeliveries", "removeDelivery",
+              "replayDelivery"}
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +98,7 @@ def test_the_frame_is_openapi_31(spec, server):
     assert spec["openapi"] == "3.1.0"
     assert spec["info"]["version"] == server.health()["version"]
     assert spec["servers"] == [{"url": "/"}]
-    known = {"openapi", "info", "servers", "tags", "paths", "components"}
+    known = {"openapi", "info", "servers", "tags", "paths", "webhooks", "components"}
     assert set(spec) == known
     for path, _, operation in operations(spec):
         assert path.startswith("/")

@@ -11,6 +11,8 @@ import subprocess
 import pytest
 
 from keeper import Keeper
+from live import start
+from receiver import LOOPBACK, Receiver, wait_state
 from server import Server, wait_until
 
 
@@ -220,6 +222,22 @@ def test_FT11_a_store_that_is_full_refuses_new_sessions_and_heals(small_store):
     server.restart()
     assert thread_of(server, "old") == old
     assert server.health()["active_sessions"] == health["active_sessions"]
+
+
+def test_FT11_a_callback_waits_for_a_store_that_is_full(small_store):
+    server = small_store.restart(**LOOPBACK)
+    session = server.create("t")
+    with Receiver() as receiver:
+        process = start(server, session, "cat", stdin_open=True, notify_url=receiver.base)
+        filling = fill(f"{server.state_dir}/store")
+        process.write("x" * 65536)
+        process.post("stdin/close")
+        wait_until(lambda: "event=webhook_not_recorded" in server.log(), "it can't be written")
+        assert not receiver.got
+        os.unlink(filling)
+        receiver.wait(seconds=30)
+        assert receiver.data()["stdout"] == "x" * 65536
+        assert wait_state(server, "done", session)["attempts"] == 1
 
 
 def test_FT11_a_server_starts_although_its_store_is_full(small_store):

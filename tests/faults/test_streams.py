@@ -8,24 +8,37 @@ import random
 from live import Attached, attach_new, start
 from server import wait_until
 
-# Text, because events carry text, with characters of every length. What it prints in a second is
-# bounded, so that clients and servers vanish while it talks.
-TALK = """
-import random, sys, time
+# Text, because events carry text, with characters of every length; the same pages in an order of
+# chance, for a hundred megabytes of dice take long. What it prints in a second is bounded, so that
+# clients and servers vanish while it talks.
+SAID = """
+import random
 dice = random.Random(11)
-for _ in range({pieces}):
-    text = ''.join(dice.choices('0123456789abcdefé漢🙂\\n', k=50000))
-    sys.stdout.write(text)
-    sys.stdout.flush()
-    time.sleep(0.01)
+def page():
+    letters = '0123456789abcdefé漢🙂\\n'
+    return ''.join(dice.choices(letters, k=dice.randint(1, 20000))).encode()
+pages = [page() for _ in range(40)]
+def said(size):
+    while size > 0:
+        piece = b''.join(dice.choices(pages, k=10))
+        size -= len(piece)
+        yield piece
 """
-PIECES = 290  # 20 MB
+TALK = SAID + """
+import sys, time
+for piece in said({size}):
+    sys.stdout.buffer.write(piece)
+    sys.stdout.flush()
+    time.sleep(0.008)
+"""
+SIZE = 100_000_000
+DISCONNECTS = 50
 
 
-def said(pieces):
-    dice = random.Random(11)
-    for _ in range(pieces):
-        yield "".join(dice.choices("0123456789abcdefé漢🙂\n", k=50000)).encode()
+def said():
+    names = {}
+    exec(SAID, names)  # the same program, so the same text
+    return names["said"](SIZE)
 
 
 class Reader:
@@ -68,21 +81,22 @@ class Reader:
 
 
 def test_random_disconnects_and_restarts_lose_and_repeat_nothing(start_server):
-    server = start_server()
+    server = start_server(OUTPUT_LIMIT_MB=128)
     session = server.create()
-    server.upload(session, "talk.py", TALK.format(pieces=PIECES).encode())
+    server.upload(session, "talk.py", TALK.format(size=SIZE).encode())
     process = start(server, session, argv=["python3", "/workspace/talk.py"])
     dice = random.Random(3)
     wanted, size = hashlib.sha256(), 0
-    for piece in said(PIECES):
+    for piece in said():
         wanted.update(piece)
         size += len(piece)
-    goals = sorted(dice.randint(1, size) for _ in range(20))
+    assert size >= SIZE
+    goals = sorted(dice.randint(1, size) for _ in range(DISCONNECTS))
     reader = Reader(process, dice)
     for number, goal in enumerate(goals):
         if number % 3 == 2:
             reader.read_pages(goal)
-        elif number in (6, 13):
+        elif number in (15, 33):
             with contextlib.suppress(OSError, http.client.HTTPException):
                 reader.read_events(goal, server.kill9)
             assert not reader.over, "it was to be killed while the program talks"

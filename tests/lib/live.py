@@ -62,6 +62,22 @@ def attach_new(server, session, start, **options):
     return Attached(server, path, **options)
 
 
+@contextlib.contextmanager
+def stream(server, session, command, accept="application/json", **fields):
+    """The response to an /execute with `stream`."""
+    body = {"session_id": session, "command": command, "stream": True, **fields}
+    with contextlib.closing(server.connect()) as connection:
+        connection.request("POST", "/execute", json.dumps(body),
+                           {"Content-Type": "application/json", "Accept": accept})
+        answer = connection.getresponse()
+        with contextlib.closing(answer):
+            yield answer
+
+
+def lines_of(answer):
+    return [json.loads(line) for line in answer.read().splitlines() if line]
+
+
 class Live:
     def __init__(self, server, session, number):
         self.server, self.session, self.number = server, session, number
@@ -97,6 +113,12 @@ class Live:
     @contextlib.contextmanager
     def follow(self, last_id=None, **query):
         """An iterator of events; at the end of the block the connection is gone."""
+        with self.follow_raw(last_id, **query) as answer:
+            yield read_events(answer)
+
+    @contextlib.contextmanager
+    def follow_raw(self, last_id=None, **query):
+        """The response that the events come in."""
         headers = {"Accept": "text/event-stream"}
         if last_id is not None:
             headers["Last-Event-ID"] = str(last_id)
@@ -107,7 +129,7 @@ class Live:
             assert answer.status == 200, (answer.status, answer.read())
             assert answer.headers["Content-Type"].startswith("text/event-stream")
             with contextlib.closing(answer):
-                yield read_events(answer)
+                yield answer
 
     def attach(self, query="", **options):
         return Attached(self.server, f"{self.path}/attach{query}", **options)

@@ -23,8 +23,11 @@ ALLOWED = {
     "jail": {"os", "base", "guest/wire.h"}, "guest": {"os", "base"},
     "native": {"sandbox", "os", "base", "guest/wire.h", "guest/files_wire.h", "jail/wire.h"},
     "docker": {"sandbox", "http", "base"}, "e2b": {"sandbox", "http", "base"},
-    "session": {"sandbox", "policy", "base"}, "store": {"session", "base", "os/test_dir.h"},
-    "cluster": {"session", "http", "base"}, "api": {"session", "sandbox", "http", "base"},
+    "session": {"sandbox", "policy", "base"},
+    "hooks": {"session", "sandbox", "http", "os", "base"},
+    "store": {"session", "base", "os/test_dir.h", "hooks/outbox.h"},
+    "cluster": {"session", "http", "base"},
+    "api": {"session", "sandbox", "hooks", "http", "base"},
 }
 SEES_ALL = {"", "cli", "embed"}
 

@@ -149,3 +149,27 @@ def test_importing_is_cheap():
     """requests takes its time; only errors need it."""
     code = "import sys, threadbox; sys.exit('requests' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_closing_a_session_leaves_those_of_other_threads(url, thread):
+    with SandboxClient(server_url=url) as client:
+        def other():
+            client.get_or_create_session("u", thread + "-1")
+            client.execute("true")
+            held.set()
+            go.wait(30)
+            client.close_session()
+
+        held, go = threading.Event(), threading.Event()
+        helper = threading.Thread(target=other)
+        helper.start()
+        held.wait(30)
+        client.get_or_create_session("u", thread + "-2")
+        go.set()
+        helper.join()
+        assert client.thread_id == thread + "-2"
+        seen = []
+        reader = threading.Thread(target=lambda: seen.append(client.thread_id))
+        reader.start()
+        reader.join()
+        assert seen == [thread + "-2"]  # of a thread that has chosen nothing

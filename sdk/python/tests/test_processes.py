@@ -178,6 +178,20 @@ def test_one_thread_sends_while_another_one_receives(client):
     assert got == data
 
 
+def test_much_input_goes_in_pieces(client):
+    data = bytes(20_000_000)
+    process = client.processes.start("wc -c", stdin_open=True)
+    assert process.write(data) == len(data)
+    process.close_stdin()
+    process.wait()
+    assert process.output() == b"20000000\n"
+    process = client.processes.start("wc -c", stdin_open=True)
+    with process.attach() as channel:
+        channel.send(data)
+        channel.close_stdin()
+        assert channel.receive(30).data == b"20000000\n"
+
+
 def test_attaching_to_nothing_is_not_found(client):
     process = client.processes.start("true")
     process.info = type(process.info)(4000, "running", "x")

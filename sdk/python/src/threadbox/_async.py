@@ -251,8 +251,7 @@ class AsyncSandboxClient(_Commands):
     async def close_session(self) -> None:
         """Ends the current session with its files, if there is one. What goes wrong is only
         logged: the session ends by itself later."""
-        session = self._current.find()
-        self._current.choose(None)
+        session = self._current.drop()
         if session is not None:
             await core.quietly(session.close())
 
@@ -298,8 +297,7 @@ class AsyncSandboxClient(_Commands):
         problem: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        session = self._current.find()
-        self._current.choose(None)
+        session = self._current.drop()
         if session is not None:
             await core.quietly(session.close())
         await self._engine.close()

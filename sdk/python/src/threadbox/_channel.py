@@ -13,6 +13,7 @@ from ._parse import parse_process
 from ._websocket import BINARY, CLOSE, TEXT, WebSocket
 
 FIRST_SECONDS = 30.0
+MESSAGE = 1 << 16  # far below what a server takes at once
 
 
 class RemoteChannel:
@@ -69,7 +70,8 @@ class RemoteChannel:
         return None
 
     async def send(self, data: bytes) -> None:
-        await self._socket.send(BINARY, data)
+        for start in range(0, len(data), MESSAGE):
+            await self._socket.send(BINARY, data[start : start + MESSAGE])
 
     async def close_stdin(self) -> None:
         await self._tell(type="stdin_close")

@@ -41,7 +41,19 @@ class Current:
         return session
 
     def choose(self, session: SessionCore | None) -> None:
-        others = {key: held for key, held in _chosen.get({}).items() if key() is not None}
-        _chosen.set({**others, self._key: session})
+        self._remember(session)
         with self._lock:
             self._last = session
+
+    def drop(self) -> SessionCore | None:
+        """The current session, which is none from now on; what others have chosen stays."""
+        session = self.find()
+        self._remember(None)
+        with self._lock:
+            if self._last is session:
+                self._last = None
+        return session
+
+    def _remember(self, session: SessionCore | None) -> None:
+        others = {key: held for key, held in _chosen.get({}).items() if key() is not None}
+        _chosen.set({**others, self._key: session})

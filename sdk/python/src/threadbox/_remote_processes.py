@@ -15,6 +15,7 @@ from ._errors import UnreachableError
 from ._http import Response, nonsense
 from ._remote_base import KILL, RemoteBase, refusal
 
+INPUT = 1 << 20  # bytes of stdin in one request
 RETURNS = 5  # attempts to come back to the output of a process
 
 
@@ -110,8 +111,11 @@ class RemoteProcesses(RemoteBase):
     async def write_stdin(self, session_id: str, process_id: int, data: bytes) -> int:
         target = self._path(session_id, process_id, "/stdin")
         headers = {"Content-Type": "application/octet-stream"}
-        response = await self.call("POST", target, data, None, headers)
-        written: int = parse.parse_object(response, "written")["written"]
+        written = 0
+        for start in range(0, len(data), INPUT):
+            part = data[start : start + INPUT]
+            response = await self.call("POST", target, part, None, headers)
+            written += parse.parse_object(response, "written")["written"]
         return written
 
     async def close_stdin(self, session_id: str, process_id: int) -> None:

@@ -252,8 +252,7 @@ class SandboxClient(_Commands):
     def close_session(self) -> None:
         """Ends the current session with its files, if there is one. What goes wrong is only
         logged: the session ends by itself later."""
-        session = self._current.find()
-        self._current.choose(None)
+        session = self._current.drop()
         if session is not None:
             run(core.quietly(session.close()))
 
@@ -299,8 +298,7 @@ class SandboxClient(_Commands):
         problem: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        session = self._current.find()
-        self._current.choose(None)
+        session = self._current.drop()
         if session is not None:
             run(core.quietly(session.close()))
         run(self._engine.close())

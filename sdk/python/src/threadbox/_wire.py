@@ -55,24 +55,40 @@ class Io(Protocol):
         ...
 
 
+# Small messages go at once; a server that vanished is noticed, also while nothing is awaited of it.
+OPTIONS = [
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
+]
+
+
+def set_up(connected: socket.socket) -> None:
+    for level, name, value in OPTIONS:
+        connected.setsockopt(level, name, value)
+
+
 class BlockingWire:
     """A socket. One thread may send while another one receives."""
 
     def __init__(self, connected: socket.socket) -> None:
         self.patience: float | None = None
         self._socket = connected
+        self._set = connected.gettimeout()
         self._sending = threading.Lock()
         self._pid = os.getpid()
 
     async def send(self, data: bytes) -> None:
         self._check()
         with self._sending:
-            self._socket.settimeout(self.patience)
+            self._be_patient()
             self._socket.sendall(data)
 
     async def receive(self) -> bytes:
         self._check()
-        self._socket.settimeout(self.patience)
+        self._be_patient()
         return self._socket.recv(CHUNK)
 
     async def receive_within(self, seconds: float | None) -> bytes:
@@ -94,6 +110,11 @@ class BlockingWire:
         else:
             os.close(self._socket.detach())
 
+    def _be_patient(self) -> None:
+        if self.patience != self._set:  # it costs a system call
+            self._socket.settimeout(self.patience)
+            self._set = self.patience
+
     def _readable(self, milliseconds: float | None) -> bool:
         poll = select.poll()  # not select(), which knows only 1024 descriptors
         poll.register(self._socket, select.POLLIN)
@@ -112,7 +133,7 @@ class BlockingIo:
     ) -> Wire:
         connected = socket.create_connection((host, port), timeout=seconds)
         try:
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            set_up(connected)
             if tls is not None:
                 connected = tls.wrap_socket(connected, server_hostname=host)
             return BlockingWire(connected)
@@ -204,6 +225,7 @@ class AsyncIo:
             reader, writer = await asyncio.wait_for(opening, seconds)
         except asyncio.TimeoutError:
             raise TimeoutError(f"no connection in {seconds:g} s") from None
+        set_up(writer.get_extra_info("socket"))
         return AsyncWire(reader, writer)
 
     async def sleep(self, seconds: float) -> None:

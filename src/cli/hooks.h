@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// All that delivers callbacks, wired together for a server.
+#pragma once
+
+#include "config.h"
+#include "hooks/callbacks.h"
+#include "hooks/deliveries.h"
+#include "hooks/sender.h"
+#include "hooks/signing.h"
+
+namespace tb::cli {
+
+hooks::AddressRules hook_rules(const Config& config);
+
+// What is read while the operator's files can still be read.
+struct HookFiles {
+  hooks::Secret secret;
+  std::string authorities;  // of WEBHOOK_CA_FILE; empty: the system's
+};
+HookFiles read_hook_files(const Config& config);
+
+class Hooks {
+ public:
+  Hooks(asio::any_io_executor executor, const Config& config, hooks::Outbox& outbox,
+        session::Metrics& metrics, HookFiles files);
+
+  hooks::Deliveries& deliveries() { return deliveries_; }
+  hooks::Callbacks& callbacks() { return callbacks_; }
+  // Takes up what an earlier server left to deliver. Before the sandboxes are found.
+  awaitable<void> open();
+  // They are: who ended in none of them is lost.
+  awaitable<void> settle();
+  awaitable<void> close();
+
+ private:
+  awaitable<hooks::Attempt> send(hooks::Delivery delivery);
+
+  hooks::Secret secret_;
+  hooks::Sender sender_;
+  hooks::Deliveries deliveries_;
+  hooks::Callbacks callbacks_;
+};
+
+}  // namespace tb::cli

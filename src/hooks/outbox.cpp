@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/outbox.h"
+
+#include <algorithm>
+
+namespace tb::hooks {
+namespace {
+
+constexpr std::string_view kNames[] = {"waiting", "pending", "done", "dead"};
+
+auto find(std::vector<Delivery>& rows, const std::string& id) {
+  return std::find_if(rows.begin(), rows.end(), [&](const Delivery& row) { return row.id == id; });
+}
+
+}  // namespace
+
+std::string_view name_of(State state) { return kNames[static_cast<std::size_t>(state)]; }
+
+std::optional<State> find_state(std::string_view name) {
+  for (std::size_t i = 0; i < std::size(kNames); ++i) {
+    if (kNames[i] == name) return static_cast<State>(i);
+  }
+  return std::nullopt;
+}
+
+awaitable<std::optional<State>> MemoryOutbox::put_delivery(Delivery delivery) {
+  const auto row = find(rows_, delivery.id);
+  if (row == rows_.end()) {
+    rows_.push_back(std::move(delivery));
+    co_return std::nullopt;
+  }
+  const State before = row->state;
+  if (before == State::waiting) *row = std::move(delivery);
+  co_return before;
+}
+
+awaitable<void> MemoryOutbox::save_delivery(Delivery delivery) {
+  const auto row = find(rows_, delivery.id);
+  if (row == rows_.end()) co_return;
+  delivery.body = std::move(row->body);
+  *row = std::move(delivery);
+}
+
+awaitable<std::optional<Delivery>> MemoryOutbox::find_delivery(std::string id) {
+  const auto row = find(rows_, id);
+  if (row == rows_.end()) co_return std::nullopt;
+  co_return *row;
+}
+
+awaitable<std::vector<Delivery>> MemoryOutbox::deliveries(State state, std::size_t limit) {
+  std::vector<Delivery> list;
+  for (auto row = rows_.rbegin(); row != rows_.rend() && list.size() < limit; ++row) {
+    if (row->state != state) continue;
+    list.push_back(*row);
+    list.back().body.clear();
+  }
+  co_return list;
+}
+
+awaitable<bool> MemoryOutbox::remove_delivery(std::string id) {
+  const auto row = find(rows_, id);
+  if (row == rows_.end()) co_return false;
+  rows_.erase(row);
+  co_return true;
+}
+
+awaitable<void> MemoryOutbox::trim_deliveries(State state, Kept kept, WallTime now) {
+  std::vector<const Delivery*> over;
+  for (const Delivery& row : rows_) {
+    if (row.state == state) over.push_back(&row);
+  }
+  std::stable_sort(over.begin(), over.end(),
+                   [](const Delivery* a, const Delivery* b) { return a->ended > b->ended; });
+  std::vector<std::string> gone;
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < over.size(); ++i) {
+    bytes += over[i]->body.size();
+    const bool old = over[i]->ended < now - kept.age;
+    if (i >= kept.count || bytes > kept.bytes.count || old) gone.push_back(over[i]->id);
+  }
+  for (const std::string& id : gone) rows_.erase(find(rows_, id));
+  co_return;
+}
+
+}  // namespace tb::hooks
