@@ -68,8 +68,7 @@ int dispatch(int argc, char** argv) {
   keeper->add_option("--grace", grace);
   std::string environment;
   keeper->add_option("--environment", environment);
-  bool detach = false;
-  keeper->add_flag("--detach", detach);
+  keeper->add_flag("--detach", keeper_options.detach);
 
   CLI11_PARSE(app, argc, argv);
 
@@ -78,7 +77,6 @@ int dispatch(int argc, char** argv) {
     return 0;
   }
   if (*keeper) {
-    if (detach && ::fork() > 0) ::_exit(0);
     keeper_options.grace = std::chrono::seconds{grace};
     if (!environment.empty()) keeper_options.environments.push_back(environment);
     keeper_options.allow_faults = std::getenv("THREADBOX_FAULTS") != nullptr;
