@@ -68,6 +68,7 @@ int dispatch(int argc, char** argv) {
   keeper->add_option("--grace", grace);
   std::string environment;
   keeper->add_option("--environment", environment);
+  keeper->add_flag("--detach", keeper_options.detach);
 
   CLI11_PARSE(app, argc, argv);
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sys/stat.h>
+
 #include <cstdio>
 
 #include "base/error.h"
@@ -7,8 +9,19 @@
 
 namespace tb::cli {
 
+namespace {
+
+// A library that runs as root has a keeper of its own, which listens to nobody else.
+unsigned keeper_user(const Config& config) {
+  struct stat info{};
+  const std::string path = config.state_dir + "/keeper.sock";
+  return ::stat(path.c_str(), &info) == 0 ? info.st_uid : server_uid();
+}
+
+}  // namespace
+
 int stop(const Config& config) {
-  drop_privileges(server_uid());
+  if (const unsigned uid = keeper_user(config); uid != 0) drop_privileges(uid);
   try {
     // The keeper ends its sandboxes and itself; a server that loses its keeper ends too.
     return with_engine(config, [](native::NativeProvider& provider) -> awaitable<int> {

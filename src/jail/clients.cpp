@@ -3,6 +3,7 @@
 
 #include <sys/epoll.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "os/fdpass.h"
@@ -26,7 +27,15 @@ void Clients::add(os::Fd socket) {
 
 void Clients::drop(int client) {
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, client, nullptr);
-  clients_.erase(client);
+  const auto found = clients_.find(client);
+  if (found == clients_.end()) return;
+  dropped_.push_back(found->second.connection);
+  clients_.erase(found);
+}
+
+bool Clients::is_connected(const Waiter& waiter) const {
+  const auto found = clients_.find(waiter.client);
+  return found != clients_.end() && found->second.connection == waiter.connection;
 }
 
 Writer Clients::reply(Message type, std::uint32_t number) {
@@ -56,11 +65,24 @@ void Clients::fail(const Waiter& waiter, Code code, const std::string& text) {
   send(waiter.client, out.take());
 }
 
-void Clients::tell_gone(const std::string& id, bool files_kept) {
+void Clients::tell_gone(const std::string& id, bool files_kept, const std::vector<Waiter>& asked) {
   Writer out = reply(Message::gone, 0);
   out.bytes(id);
   out.u8(files_kept ? 1 : 0);
-  send_to_all(out.view());
+  std::vector<int> others;
+  for (const auto& [fd, client] : clients_) {
+    const auto same = [&](const Waiter& waiter) { return waiter.connection == client.connection; };
+    if (std::none_of(asked.begin(), asked.end(), same)) others.push_back(fd);
+  }
+  for (const int fd : others) send(fd, out.view());
+}
+
+void Clients::tell_wanted(const std::string& id, std::uint64_t connection) {
+  Writer out = reply(Message::wanted, 0);
+  out.bytes(id);
+  for (const auto& [fd, client] : clients_) {
+    if (client.connection == connection) return send(fd, out.view());
+  }
 }
 
 void Clients::tell_stopping() { send_to_all(reply(Message::stopping, 0).view()); }

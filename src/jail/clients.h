@@ -6,6 +6,8 @@
 #include <deque>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "jail/wire.h"
@@ -29,13 +31,18 @@ class Clients {
   bool has(int client) const { return clients_.contains(client); }
   bool empty() const { return clients_.empty(); }
 
+  // Connections that ended since the last time.
+  std::vector<std::uint64_t> take_dropped() { return std::exchange(dropped_, {}); }
+  bool is_connected(const Waiter& waiter) const;
+
   // For an answer that comes later.
   Waiter waiter(int client, std::uint32_t number) const;
   static Writer reply(Message type, std::uint32_t number);
   void send(int client, std::string packet, os::Fd passed = {});
   void done(const Waiter& waiter);
   void fail(const Waiter& waiter, Code code, const std::string& text);
-  void tell_gone(const std::string& id, bool files_kept);
+  void tell_gone(const std::string& id, bool files_kept, const std::vector<Waiter>& asked = {});
+  void tell_wanted(const std::string& id, std::uint64_t connection);
   void tell_stopping();
   void flush(int client);
   void flush_all();
@@ -57,6 +64,7 @@ class Clients {
   const os::Fd& epoll_;
   std::map<int, Client> clients_;
   std::uint64_t next_connection_ = 1;
+  std::vector<std::uint64_t> dropped_;
 };
 
 }  // namespace tb::jail

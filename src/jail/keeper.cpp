@@ -63,6 +63,7 @@ void tell_ready(int fd, const std::string& text) {
 std::string keeper_socket(const std::string& state_dir) { return state_dir + "/keeper.sock"; }
 
 int run_keeper(const KeeperOptions& options) {
+  if (options.detach && ::fork() > 0) ::_exit(0);
   std::optional<Keeper> keeper;
   os::Fd lock;
   try {

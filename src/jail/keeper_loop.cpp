@@ -54,6 +54,7 @@ int Keeper::run() {
     epoll_event events[64];
     const int n = ::epoll_wait(epoll_.get(), events, 64, static_cast<int>(kTick.count()));
     for (int i = 0; i < n; ++i) handle(events[i]);
+    for (const std::uint64_t connection : clients_.take_dropped()) left(connection);
     on_time();
   }
   // First all of it is gone, then it is told.
@@ -221,7 +222,7 @@ void Keeper::on_signals() {
 
 void Keeper::on_connect() {
   os::Fd socket{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
-  if (!socket) return;
+  if (!socket || stopping_) return;  // its client comes back to the next keeper
   ucred peer{};
   socklen_t size = sizeof peer;
   check(::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size), "SO_PEERCRED");
@@ -283,7 +284,10 @@ void Keeper::on_death(pid_t pid) {
     if (workshop_.slots) workshop_.slots->release(live.jail->slot);
   }
   for (const Waiter& waiter : live.waiters) clients_.done(waiter);
-  if (live.waiters.empty()) clients_.tell_gone(id, dormant_.contains(id));
+  for (const Waiter& waiter : live.joining) {
+    clients_.fail(waiter, Code::not_found, "sandbox " + id + " has ended");
+  }
+  clients_.tell_gone(id, dormant_.contains(id), live.waiters);
 }
 
 void Keeper::forget_files(const std::string& id) {

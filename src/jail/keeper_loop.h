@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 
 #include <chrono>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -36,6 +37,8 @@ struct Live {
   bool dying = false;
   bool keep_files = false;
   std::vector<Waiter> waiters;  // who want to know when it is gone
+  std::uint64_t holder = 0;     // the connection that its socket was passed to; 0: none
+  std::deque<Waiter> joining;   // who want it next
 };
 
 // One of which only the files are there.
@@ -73,6 +76,8 @@ class Keeper {
   void hello(int client, std::uint32_t number);
   void create(int client, std::uint32_t number, Reader& in);
   void attach(int client, std::uint32_t number, Reader& in);
+  void join(int client, std::uint32_t number, Reader& in);
+  void release(int client, Reader& in);
   void label(int client, std::uint32_t number, Reader& in);
   void destroy(int client, std::uint32_t number, Reader& in);
   void list(int client, std::uint32_t number);
@@ -80,6 +85,9 @@ class Keeper {
   Live& get(const std::string& id);
 
   // ---- the life of a sandbox ----
+  void pass_socket(Live& live, const Waiter& to);
+  void pass_on(Live& live);
+  void left(std::uint64_t connection);
   void save(const std::string& id, const Live& live);
   void end(Live& live, bool keep_files);
   void on_death(pid_t pid);

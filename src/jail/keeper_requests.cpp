@@ -23,6 +23,8 @@ void Keeper::obey(int client, std::string_view message) {
       case Message::hello: return hello(client, number);
       case Message::create: return create(client, number, in);
       case Message::attach: return attach(client, number, in);
+      case Message::join: return join(client, number, in);
+      case Message::release: return release(client, in);
       case Message::label: return label(client, number, in);
       case Message::destroy: return destroy(client, number, in);
       case Message::list: return list(client, number);
@@ -82,6 +84,7 @@ void Keeper::create(int client, std::uint32_t number, Reader& in) {
   watch(live.jail->guest.get(), EPOLLIN);
   guests_[live.jail->guest.get()] = create.id;
   pids_[live.jail->pid] = create.id;
+  live.holder = clients_.waiter(client, number).connection;
   Live& kept = live_.emplace(create.id, std::move(live)).first->second;
   clients_.send(client, clients_.reply(Message::created, number).take(),
                 std::move(kept.jail->control));
@@ -89,7 +92,55 @@ void Keeper::create(int client, std::uint32_t number, Reader& in) {
 }
 
 void Keeper::attach(int client, std::uint32_t number, Reader& in) {
-  Live& live = get(in.bytes());
+  pass_socket(get(in.bytes()), clients_.waiter(client, number));
+}
+
+// Several programs may share a sandbox, one at a time: the next one waits until the one that has it
+// needs it no more.
+void Keeper::join(int client, std::uint32_t number, Reader& in) {
+  const std::string id = in.bytes();
+  Live& live = get(id);
+  const Waiter waiter = clients_.waiter(client, number);
+  if (live.holder == 0 || live.holder == waiter.connection) return pass_socket(live, waiter);
+  live.joining.push_back(waiter);
+  clients_.tell_wanted(id, live.holder);
+}
+
+void Keeper::release(int client, Reader& in) {
+  const auto found = live_.find(in.bytes());
+  if (found == live_.end() || found->second.dying) return;
+  if (found->second.holder != clients_.waiter(client, 0).connection) return;
+  pass_on(found->second);
+}
+
+void Keeper::pass_on(Live& live) {
+  live.holder = 0;
+  while (live.holder == 0 && !live.joining.empty()) {
+    const Waiter next = live.joining.front();
+    live.joining.pop_front();
+    if (!clients_.is_connected(next)) continue;
+    try {
+      pass_socket(live, next);
+    } catch (const Error& error) {
+      clients_.fail(next, error.code(), error.what());
+    }
+  }
+  if (!live.joining.empty()) clients_.tell_wanted(live.jail->id, live.holder);
+}
+
+// What it made for itself and gave to nobody goes with it.
+void Keeper::left(std::uint64_t connection) {
+  for (auto& [id, live] : live_) {
+    if (live.dying || live.holder != connection) continue;
+    if (live.label.empty()) {
+      end(live, false);
+    } else {
+      pass_on(live);
+    }
+  }
+}
+
+void Keeper::pass_socket(Live& live, const Waiter& to) {
   int ends[2];
   check(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), "socketpair");
   os::Fd server{ends[0]};
@@ -98,7 +149,8 @@ void Keeper::attach(int client, std::uint32_t number, Reader& in) {
   if (os::send_packet(live.jail->guest.get(), "s", &fd, 1) != 1) {
     throw SystemError{errno, "reach the guest"};
   }
-  clients_.send(client, clients_.reply(Message::created, number).take(), std::move(server));
+  live.holder = to.connection;
+  clients_.send(to.client, clients_.reply(Message::created, to.number).take(), std::move(server));
 }
 
 void Keeper::label(int client, std::uint32_t number, Reader& in) {
@@ -123,8 +175,10 @@ void Keeper::destroy(int client, std::uint32_t number, Reader& in) {
     found->second.waiters.push_back(clients_.waiter(client, number));
     end(found->second, keep_files);
   } else {
+    const bool forgotten = !keep_files && dormant_.contains(id);
     if (!keep_files) forget_dormant(id);
     clients_.done({client, number});
+    if (forgotten) clients_.tell_gone(id, false, {clients_.waiter(client, number)});
   }
 }
 

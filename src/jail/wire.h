@@ -11,7 +11,7 @@
 
 namespace tb::jail {
 
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 
 enum class Message : std::uint8_t {
   // to the keeper
@@ -22,7 +22,9 @@ enum class Message : std::uint8_t {
   destroy = 5,  // id, and 1 to keep its files
   list = 6,
   stop = 7,
-  measure = 8,  // id
+  measure = 8,   // id
+  join = 9,      // id: as attach, but waits until who has it says release
+  release = 10,  // id
   // from the keeper
   welcome = 64,
   created = 65,  // passes the socket to the sandbox's PID 1; also answers attach
@@ -30,8 +32,9 @@ enum class Message : std::uint8_t {
   failed = 67,
   item = 68,  // one of a list
   measured = 71,
+  wanted = 72,    // number 0, id: told to who has a sandbox that another one would join
   stopping = 70,  // told to everybody, number 0: the keeper was asked to end
-  gone = 69,      // told to everybody, number 0: a sandbox ended without being asked to
+  gone = 69,      // number 0: a sandbox ended; told to all but those who asked for it
 };
 
 struct Limits {

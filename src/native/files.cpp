@@ -55,7 +55,7 @@ class NativeFiles::Link {
   asio::posix::stream_descriptor& socket() { return socket_; }
 
   awaitable<Reply> next() {
-    static char buffer[os::kMaxPacket];  // one thread, and nothing of it is kept
+    static thread_local char buffer[os::kMaxPacket];  // nothing of it is kept
     Reply reply;
     for (;;) {
       os::Packet packet{buffer, sizeof buffer};

@@ -79,6 +79,11 @@ void KeeperClient::receive(std::string_view packet, os::Fd fd) {
     if (gone_) gone_(id, in.u8() != 0);
     return;
   }
+  if (type == jail::Message::wanted) {
+    const std::string id = in.bytes();
+    if (wanted_) wanted_(id);
+    return;
+  }
   if (type == jail::Message::stopping) stopping_ = true;
   const auto found = waiting_.find(number);
   if (found == waiting_.end()) return;
@@ -152,6 +157,23 @@ awaitable<os::Fd> KeeperClient::attach(std::string id) {
   std::string body = out.take();
   auto answer = co_await ask(jail::Message::attach, std::move(body));
   co_return std::move(answer->fd);
+}
+
+awaitable<os::Fd> KeeperClient::join(std::string id) {
+  Writer out;
+  out.bytes(id);
+  std::string body = out.take();
+  auto answer = co_await ask(jail::Message::join, std::move(body));
+  co_return std::move(answer->fd);
+}
+
+void KeeperClient::release(const std::string& id) {
+  if (broken_) return;
+  Writer out;
+  out.u8(static_cast<std::uint8_t>(jail::Message::release));
+  out.u32(0);
+  out.bytes(id);
+  send(out.take());
 }
 
 void KeeperClient::tell(const jail::Label& label) {

@@ -28,6 +28,9 @@ class KeeperClient {
   // The socket to the new sandbox's PID 1.
   awaitable<os::Fd> create(jail::Create create);
   awaitable<os::Fd> attach(std::string id);
+  // The same once who has it needs it no more.
+  awaitable<os::Fd> join(std::string id);
+  void release(const std::string& id);  // without an answer
   void tell(const jail::Label& label);  // without an answer
   awaitable<void> destroy(std::string id, bool keep_files);
   awaitable<std::vector<jail::Item>> list();
@@ -36,8 +39,13 @@ class KeeperClient {
 
   // Sandboxes that ended by themselves; and the end of the keeper itself.
   void on_gone(sandbox::OnGone callback) { gone_ = std::move(callback); }
+  // Another program waits for a sandbox that was passed to us.
+  void on_wanted(std::function<void(const std::string& id)> callback) {
+    wanted_ = std::move(callback);
+  }
   // `in_order`: it was asked to stop.
   void on_lost(std::function<void(bool in_order)> callback) { lost_ = std::move(callback); }
+  int native_handle() { return socket_.native_handle(); }
   // Cancels the reading and waits for its end.
   awaitable<void> close();
 
@@ -62,6 +70,7 @@ class KeeperClient {
   std::uint32_t next_ = 1;
   std::map<std::uint32_t, std::shared_ptr<Answer>> waiting_;
   sandbox::OnGone gone_;
+  std::function<void(const std::string&)> wanted_;
   std::function<void(bool)> lost_;
   bool broken_ = false;
   bool stopping_ = false;

@@ -2,6 +2,7 @@
 #include "native/launch.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -30,15 +31,22 @@ bool answers(const std::string& state_dir) {
          ::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
 }
 
-// In a session of its own: the terminal's Ctrl-C is for the server.
+std::vector<std::string> words_of(const KeeperLaunch& launch) {
+  std::vector<std::string> words = {"threadbox",     "keeper",
+                                    "--state-dir",   launch.state_dir,
+                                    "--server-uid",  std::to_string(launch.server_uid),
+                                    "--grace",       std::to_string(launch.grace_seconds),
+                                    "--environment", launch.environment,
+                                    "--ready-fd",    std::to_string(kReadyFd)};
+  if (launch.detach) words.push_back("--detach");
+  return words;
+}
+
+// In a session of its own: the terminal's Ctrl-C is for the server. Nothing of a program that we
+// are a library of is passed on: no descriptors, no blocked or ignored signals.
 pid_t spawn_keeper(const KeeperLaunch& launch, const os::Fd& ready) {
   const std::string log = launch.state_dir + "/keeper.log";
-  const std::vector<std::string> words = {"threadbox",     "keeper",
-                                          "--state-dir",   launch.state_dir,
-                                          "--server-uid",  std::to_string(launch.server_uid),
-                                          "--grace",       std::to_string(launch.grace_seconds),
-                                          "--environment", launch.environment,
-                                          "--ready-fd",    std::to_string(kReadyFd)};
+  const std::vector<std::string> words = words_of(launch);
   std::vector<char*> argv;
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
@@ -48,15 +56,22 @@ pid_t spawn_keeper(const KeeperLaunch& launch, const os::Fd& ready) {
   ::posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
   ::posix_spawn_file_actions_adddup2(&actions, 1, 2);
   ::posix_spawn_file_actions_adddup2(&actions, ready.get(), kReadyFd);
+  ::posix_spawn_file_actions_addclosefrom_np(&actions, kReadyFd + 1);
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  ::posix_spawnattr_setsigmask(&attributes, &signals);
+  ::sigfillset(&signals);
+  ::posix_spawnattr_setsigdefault(&attributes, &signals);
+  ::posix_spawnattr_setflags(&attributes,
+                             POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   pid_t pid = 0;
   const int result =
-      ::posix_spawn(&pid, "/proc/self/exe", &actions, &attributes, argv.data(), environ);
+      ::posix_spawn(&pid, launch.program.c_str(), &actions, &attributes, argv.data(), environ);
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&actions);
-  if (result != 0) throw SystemError{result, "start the keeper"};
+  if (result != 0) throw SystemError{result, "start the keeper " + launch.program};
   return pid;
 }
 
@@ -76,10 +91,11 @@ bool ensure_keeper(const KeeperLaunch& launch) {
   while ((n = ::read(read_end.get(), buffer, sizeof buffer)) > 0) {
     said.append(buffer, static_cast<std::size_t>(n));
   }
+  if (launch.detach) ::waitpid(pid, nullptr, 0);
   if (said == "ok") return true;
-  ::waitpid(pid, nullptr, 0);                   // with it goes what it had mounted
-  if (answers(launch.state_dir)) return false;  // another server was faster
-  throw Error{Code::unavailable,
+  if (!launch.detach) ::waitpid(pid, nullptr, 0);  // with it goes what it had mounted
+  if (answers(launch.state_dir)) return false;     // another server was faster
+  throw Error{said.ends_with("is already running") ? Code::conflict : Code::unavailable,
               "the keeper did not start: " + (said.empty() ? "see keeper.log" : said)};
 }
 

@@ -11,9 +11,12 @@ struct KeeperLaunch {
   unsigned server_uid = 0;
   unsigned grace_seconds = 600;
   std::string environment = "host";
+  std::string program = "/proc/self/exe";  // threadbox itself, or where it is
+  bool detach = false;  // it becomes nobody's child: our host may wait for children of its own
 };
 
-// Returns once a keeper answers; throws Error with its own words when it could not start.
+// Returns once a keeper answers; throws Error with its own words when it could not start;
+// Error{conflict}: there is one that is about to end.
 // True: this call started it.
 bool ensure_keeper(const KeeperLaunch& launch);
 

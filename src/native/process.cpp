@@ -225,7 +225,6 @@ void NativeProcess::exited(const guest::Exited& exit) {
     }
   }
   changed_.notify_all();
-  release();
   // After those who waited have had their turn.
   asio::post(executor_, [self = shared_from_this()] { self->output_.close_files(); });
 }
@@ -260,8 +259,23 @@ void NativeProcess::lost() {
   changed_.notify_all();
 }
 
+void NativeProcess::detach() {
+  stop_watching();
+  detached_ = true;
+  if (input_) input_->close();
+  for (const Stream stream : {Stream::out, Stream::err}) output_.stream(stream).close_pipe();
+  output_.close_files();
+  changed_.notify_all();
+}
+
+void NativeProcess::noted() {
+  noted_ = true;
+  release();
+}
+
 // Tells the guest what it may forget, each thing once.
 void NativeProcess::release() {
+  if (!noted_) return;
   std::uint8_t what = 0;
   if (exit_) what |= guest::Release::kExit;
   if (exit_ && output_.at_end()) what |= guest::Release::kOutput;
@@ -281,13 +295,17 @@ awaitable<bool> NativeProcess::wait_started(Milliseconds limit) {
 
 awaitable<sandbox::Exit> NativeProcess::wait() {
   const auto self = shared_from_this();
-  while (!exit_) co_await changed_.wait();
+  while (!exit_ && !detached_) co_await changed_.wait();
+  if (!exit_) throw sandbox::Detached{};
   co_return *exit_;
 }
 
 awaitable<void> NativeProcess::wait_output(Stream stream, std::uint64_t offset) {
   const auto self = shared_from_this();
-  while (output_.total(stream) <= offset && !output_ended(stream)) co_await changed_.wait();
+  while (output_.total(stream) <= offset && !output_ended(stream)) {
+    if (detached_) throw sandbox::Detached{};
+    co_await changed_.wait();
+  }
 }
 
 void NativeProcess::kill() { tell(guest::Signal{id_, SIGKILL, 1}); }

@@ -37,10 +37,15 @@ class NativeProcess : public sandbox::Process, public std::enable_shared_from_th
   void started(const guest::Started& started, os::Fd fds[3]);
   void start_failed(const guest::Failure& failure);
   void exited(const guest::Exited& exit);
+  // Its exit is on disk: the guest may forget it.
+  void noted();
   void lost();
   // Ended under an earlier server, which wrote this down.
   void restore(const guest::Exited& exit);
   void restore_info(std::string_view note);
+
+  // Another program listens to it from now on: waits of ours end with Detached.
+  void detach();
 
   // Else it is an earlier server's, and the guest has not told of it.
   bool heard_of() const { return started_ || exit_ || failure_; }
@@ -105,6 +110,8 @@ class NativeProcess : public sandbox::Process, public std::enable_shared_from_th
   bool started_ = false;
   std::optional<guest::Failure> failure_;
   std::optional<sandbox::Exit> exit_;
+  bool detached_ = false;
+  bool noted_ = false;
   std::function<void(const sandbox::Exit&)> on_exit_;
   std::uint8_t released_ = 0;
   std::optional<asio::posix::stream_descriptor> pipes_[2];

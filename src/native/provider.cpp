@@ -11,6 +11,7 @@ namespace tb::native {
 namespace {
 
 constexpr auto kAnswer = 3s;  // for a sandbox that runs
+constexpr auto kTurn = 60s;   // for another program to let go of one
 constexpr auto kSetUp = 30s;  // for one that is made, on a busy machine
 
 }  // namespace
@@ -70,7 +71,7 @@ awaitable<std::shared_ptr<sandbox::Sandbox>> NativeProvider::create(sandbox::San
 }
 
 // Output of sandboxes that ended while no server was there.
-void NativeProvider::remove_stray_output(const std::vector<sandbox::Found>& known) const {
+void NativeProvider::clear_stray_output(const std::vector<sandbox::Found>& known) const {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator{output_dir_, ignored}) {
     const std::string id = entry.path().filename();
@@ -84,7 +85,7 @@ awaitable<std::vector<sandbox::Found>> NativeProvider::list() {
   for (const jail::Item& item : co_await keeper_.list()) {
     found.push_back({item.id, item.label, item.alive != 0});
   }
-  remove_stray_output(found);
+  if (!shared_) clear_stray_output(found);
   co_return found;
 }
 
@@ -103,6 +104,23 @@ awaitable<std::shared_ptr<sandbox::Sandbox>> NativeProvider::adopt(sandbox::Foun
   forget(found.id);
   co_await keeper_.destroy(found.id, !found.label.empty());
   std::rethrow_exception(failure);
+}
+
+awaitable<std::shared_ptr<sandbox::Sandbox>> NativeProvider::join(sandbox::Found found) {
+  std::optional<os::Fd> control = co_await within(kTurn, keeper_.join(found.id));
+  if (!control) {
+    throw Error{Code::unavailable, "another program has been using the session for a minute"};
+  }
+  auto sandbox = connect(found.id, found.label, std::move(*control));
+  const bool answered = co_await sandbox->wait_ready(kAnswer);
+  if (!answered) throw Error{Code::unavailable, "the sandbox does not answer"};
+  co_return sandbox;
+}
+
+void NativeProvider::release(sandbox::Sandbox& sandbox) {
+  open_.erase(sandbox.id());
+  static_cast<NativeSandbox&>(sandbox).detach();
+  keeper_.release(sandbox.id());
 }
 
 void NativeProvider::assign(sandbox::Sandbox& sandbox, std::string label, Milliseconds idle) {

@@ -22,6 +22,9 @@ class NativeProvider : public sandbox::Provider {
   KeeperClient& keeper() { return keeper_; }
   // Tests of the set-up: the n-th system call of the next creation fails.
   void fail_next_create_at(unsigned n) { fail_at_ = n; }
+  // Others have the same state directory: their output is not ours to clear away.
+  void share() { shared_ = true; }
+  void clear_stray_output(const std::vector<sandbox::Found>& known) const;
   void on_lost(std::function<void(bool in_order)> callback) {
     keeper_.on_lost(std::move(callback));
   }
@@ -30,6 +33,8 @@ class NativeProvider : public sandbox::Provider {
   awaitable<std::shared_ptr<sandbox::Sandbox>> create(sandbox::SandboxSpec spec) override;
   awaitable<std::vector<sandbox::Found>> list() override;
   awaitable<std::shared_ptr<sandbox::Sandbox>> adopt(sandbox::Found found) override;
+  awaitable<std::shared_ptr<sandbox::Sandbox>> join(sandbox::Found found) override;
+  void release(sandbox::Sandbox& sandbox) override;
   void assign(sandbox::Sandbox& sandbox, std::string label, Milliseconds idle) override;
   void renew(sandbox::Sandbox& sandbox, Milliseconds idle) override;
   awaitable<void> destroy(std::string id) override;
@@ -39,7 +44,6 @@ class NativeProvider : public sandbox::Provider {
   static constexpr std::size_t kDiskThreads = 2;
   std::shared_ptr<NativeSandbox> connect(std::string id, std::string label, os::Fd control);
   void forget(const std::string& id);
-  void remove_stray_output(const std::vector<sandbox::Found>& known) const;
 
   asio::any_io_executor executor_;
   std::string output_dir_;
@@ -49,6 +53,7 @@ class NativeProvider : public sandbox::Provider {
   std::map<std::string, std::weak_ptr<NativeSandbox>> open_;
   sandbox::OnGone gone_;
   unsigned fail_at_ = 0;
+  bool shared_ = false;
 };
 
 }  // namespace tb::native

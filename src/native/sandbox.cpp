@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
 #include <charconv>
 #include <cstring>
 #include <filesystem>
@@ -64,7 +65,7 @@ void NativeSandbox::listen() {
 }
 
 void NativeSandbox::on_readable() {
-  static char buffer[os::kMaxPacket];  // one thread, and nothing of it is kept
+  static thread_local char buffer[os::kMaxPacket];  // nothing of it is kept
   for (int budget = 64; budget > 0; --budget) {
     os::Packet packet{buffer, sizeof buffer};
     const int result = os::receive_packet(control_.native_handle(), packet);
@@ -140,9 +141,19 @@ void NativeSandbox::told_exited(Reader& in) {
   const auto found = processes_.find(exited.id);
   if (found == processes_.end()) return;
   const std::shared_ptr<NativeProcess> process = found->second;
-  if (process->stored() == 0) process->make_file();
-  log_exit(exited, process->info());  // before the guest is told to forget it
   process->exited(exited);
+  // Who waits has his answer first: files take longer than the rest of it.
+  asio::post(executor_, [self = weak_from_this(), process, exited] {
+    if (const auto sandbox = self.lock()) sandbox->note_exit(*process, exited);
+  });
+}
+
+// The guest tells the next server again until it is told to forget: nothing is lost in between.
+void NativeSandbox::note_exit(NativeProcess& process, const guest::Exited& exited) {
+  if (!alive_) return;
+  if (process.stored() == 0) process.make_file();
+  log_exit(exited, process.info());  // before the guest is told to forget it
+  process.noted();
   forget_old();
 }
 
@@ -360,6 +371,15 @@ void NativeSandbox::close() {
   for (const auto& [id, process] : processes_) process->lost();
   for (const auto& [id, shell] : shells_) shell->lost();
   shells_.clear();
+  changed_.notify_all();
+}
+
+void NativeSandbox::detach() {
+  if (!alive_) return;
+  alive_ = false;
+  boost::system::error_code ignored;
+  control_.close(ignored);
+  for (const auto& [id, process] : processes_) process->detach();
   changed_.notify_all();
 }
 

@@ -37,6 +37,8 @@ class NativeSandbox : public sandbox::Sandbox, public std::enable_shared_from_th
   void set_label(std::string label) { label_ = std::move(label); }
   // It is gone: what runs in it is lost.
   void close();
+  // Another program has it from now on; what runs in it goes on.
+  void detach();
   void remove_files() const;
 
   const std::string& id() const override { return id_; }
@@ -61,6 +63,7 @@ class NativeSandbox : public sandbox::Sandbox, public std::enable_shared_from_th
   void told_shell(Reader& in);
   bool told_no_shell(const guest::Failure& failure);
   std::shared_ptr<NativeShell> make_shell(std::uint32_t id);
+  void note_exit(NativeProcess& process, const guest::Exited& exited);
   void all_told();
   void tell(std::string message);
   bool pass_to_helper(os::Fd socket);

@@ -109,6 +109,13 @@ struct ProcessInfo {
   std::uint32_t shell = 0;  // that it ran in
 };
 
+// Another program has the sandbox now; what was waited for goes on there. Who asks again may have
+// it back.
+class Detached : public Error {
+ public:
+  Detached() : Error(Code::unavailable, "another program has the sandbox now") {}
+};
+
 class Process {
  public:
   virtual ~Process() = default;
@@ -239,6 +246,11 @@ class Provider {
   virtual awaitable<std::vector<Found>> list() = 0;
   // Connects to one that runs already; what it printed in between is not lost.
   virtual awaitable<std::shared_ptr<Sandbox>> adopt(Found found) = 0;
+  // The same for one that several programs share, each in its turn: waits for that. What fails ends
+  // nothing.
+  virtual awaitable<std::shared_ptr<Sandbox>> join(Found found) { return adopt(std::move(found)); }
+  // It is another program's turn: waits of ours end with Detached, what runs goes on.
+  virtual void release(Sandbox& sandbox) { static_cast<void>(sandbox); }
   // Names its owner and how long it may be idle from now on. Does not wait: what was said to a
   // keeper is carried out even if we die.
   virtual void assign(Sandbox& sandbox, std::string label, Milliseconds idle) = 0;

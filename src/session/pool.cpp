@@ -164,7 +164,7 @@ awaitable<void> Pool::make_ready() {
   ++making_;
   try {
     sandbox::SandboxSpec spec = spec_for(settings_.programs);
-    spec.label = label_;
+    if (settings_.labelled) spec.label = label_;
     std::shared_ptr<sandbox::Sandbox> sandbox = co_await make(std::move(spec));
     ready_.push_back(std::move(sandbox));
   } catch (const Error& error) {

@@ -23,6 +23,7 @@ struct PoolSettings {
   Milliseconds sweep = 5min;  // how often that is looked at
   std::string environment = "host";
   sandbox::Limits limits;
+  bool labelled = true;  // ready ones are for the next server; else they go with this one
   std::vector<std::string> programs;  // that ready ones are confined to; empty: any
 };
 

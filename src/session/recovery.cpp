@@ -18,6 +18,12 @@ bool sound(const StoredSession& stored) {
 }  // namespace
 
 awaitable<void> Sessions::open() {
+  if (shared_) {
+    // What others have is found when it is asked for.
+    tasks_.spawn("keep used sessions alive", [this] { return keep_used_alive(); });
+    pool_.open();
+    co_return;
+  }
   Known known;
   for (StoredSession& stored : store_.sessions()) {
     const std::string id = stored.id;
@@ -67,6 +73,16 @@ std::shared_ptr<Session> Sessions::recall(const sandbox::Found& found, const Kno
                   *policy,
                   stored->created,
                   stored->last_activity});
+  return session;
+}
+
+std::shared_ptr<Session> Sessions::remember(const sandbox::Found& found) {
+  if (auto session = find(found.id)) return session;
+  const Known nothing;
+  std::shared_ptr<Session> session = recall(found, nothing);
+  if (!session) return nullptr;
+  if (find_thread(session->spec.thread)) session->spec.thread.clear();
+  insert(session);
   return session;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
 #include "policy/policy.h"
 #include "sandbox/sandbox.h"
 #include "session/events.h"
@@ -38,6 +39,16 @@ struct Session {
     return std::chrono::duration_cast<Milliseconds>(std::chrono::system_clock::now() - created);
   }
 };
+
+// While it lives, somebody is at work on the session.
+struct Busy {
+  explicit Busy(Session& which) : session(which) { ++session.uses; }
+  ~Busy() { --session.uses; }
+  Busy(const Busy&) = delete;
+  Session& session;
+};
+
+inline Error expired() { return Error{Code::not_found, "Invalid or expired session"}; }
 
 // What its sandbox is confined to; empty: nothing.
 inline std::vector<std::string> programs_of(const policy::Policy& policy) {

@@ -10,22 +10,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr Milliseconds kClearing = 10s;
 constexpr Milliseconds kMargin = 5s;  // beyond a command's timeout, for its end to arrive
 
 Milliseconds since(Clock::time_point start) {
   return std::chrono::duration_cast<Milliseconds>(Clock::now() - start);
 }
-
-// Until a command runs; from then on it counts itself.
-struct Busy {
-  explicit Busy(Session& which) : session(which) { ++session.uses; }
-  ~Busy() { --session.uses; }
-  Busy(const Busy&) = delete;
-  Session& session;
-};
-
-Error expired() { return Error{Code::not_found, "Invalid or expired session"}; }
 
 std::string join_names(const std::vector<std::string>& names) {
   std::string text;
@@ -75,6 +64,7 @@ Sessions::Sessions(asio::any_io_executor executor, Parts parts, Settings setting
       policies_(parts.policies),
       notifier_(parts.notifier),
       default_policy_(policy_named(settings.default_policy)),
+      shared_(settings.shared),
       pool_(executor, parts.provider, with_programs(std::move(settings.pool), default_policy_),
             &parts.events.metrics()),
       gone_(executor),
@@ -217,62 +207,6 @@ void Sessions::record(const char* kind, const Session& session) {
   store_.record(std::move(event));
 }
 
-awaitable<void> Sessions::awake(std::shared_ptr<Session> session) {
-  if (session->sandbox && session->sandbox->alive()) co_return;
-  const std::string& key = session->id;
-  const auto under_way = waking_.find(key);
-  if (under_way != waking_.end()) {
-    co_await join(under_way->second);
-    co_return;
-  }
-  auto creation = std::make_shared<Creation>(executor_);
-  waking_[key] = creation;
-  try {
-    co_await revive(session);
-    creation->session = session;
-  } catch (const std::exception& error) {
-    creation->failure = std::current_exception();
-    events_.session_revival_failed(session->who(), error.what());
-  }
-  creation->over = true;
-  waking_.erase(key);
-  creation->done.notify_all();
-  if (creation->failure) std::rethrow_exception(creation->failure);
-}
-
-awaitable<void> Sessions::revive(std::shared_ptr<Session> session) {
-  const auto began = Clock::now();
-  // Its PID 1 is dead, but the provider has not cleared it away yet: that comes first.
-  auto cleared = [&session] { return session->sandbox == nullptr; };
-  co_await gone_.until(cleared, kClearing);
-  if (find(session->id) != session) throw expired();
-  if (std::exchange(session->sandbox, nullptr)) pool_.gone();  // told before it was known as ours
-  sandbox::SandboxSpec spec = pool_.spec_for(programs_of(session->policy));
-  spec.id = session->id;
-  spec.idle = session->spec.idle;
-  spec.label = to_label(to_stored(*session));
-  pool_.reserve();
-  std::shared_ptr<sandbox::Sandbox> sandbox;
-  try {
-    co_await pool_.give_way();
-    sandbox = co_await provider_.create(std::move(spec));
-    if (!sandbox->alive()) throw Error{Code::unavailable, "the sandbox ended again at once"};
-  } catch (const Error& error) {
-    pool_.gone();
-    if (error.code() != Code::conflict) throw;
-    throw Error{Code::unavailable, "the sandbox has ended, but not gone"};
-  }
-  if (!find(session->id)) {
-    // It was removed meanwhile: nothing of it may stay.
-    pool_.gone();
-    co_await provider_.destroy(session->id);
-    throw expired();
-  }
-  session->sandbox = std::move(sandbox);
-  events_.session_revived(session->who(), since(began));
-  record("session_revived", *session);
-}
-
 void Sessions::check(const policy::Policy& policy, const sandbox::Command& command,
                      const Who& who) {
   std::optional<policy::Refusal> refusal = policy.check(as_script(command), command.env);
@@ -349,8 +283,12 @@ awaitable<std::shared_ptr<sandbox::Process>> Sessions::execute(std::shared_ptr<S
                                                                sandbox::Command command, Who who) {
   const auto process = co_await start(session, std::move(command), who);
   co_await process->wait();
-  if (find(session->id) == session) touch(*session);
+  ended(session);
   co_return process;
+}
+
+void Sessions::ended(const std::shared_ptr<Session>& session) {
+  if (find(session->id) == session) touch(*session);
 }
 
 awaitable<bool> Sessions::remove(std::string id) {

@@ -43,6 +43,7 @@ class Sessions {
   struct Settings {
     PoolSettings pool;
     std::string default_policy = "strict";
+    bool shared = false;  // other programs have sessions of the same provider
   };
   Sessions(asio::any_io_executor executor, Parts parts, Settings settings);
 
@@ -84,8 +85,16 @@ class Sessions {
   // A shell in its sandbox. Throws PolicyError for a variable that the policy does not let in.
   awaitable<std::shared_ptr<sandbox::Shell>> open_shell(std::shared_ptr<Session> session,
                                                         sandbox::ShellSpec spec, Who who);
+  // A process has ended: for who waited for that by other means.
+  void ended(const std::shared_ptr<Session>& session);
   // Ends it with all its processes and files; unknown is fine. False: there was none.
   awaitable<bool> remove(std::string id);
+
+  // ---- of a provider that several programs share ----
+  // One that another program made; null: it is none, or is not known how to treat.
+  std::shared_ptr<Session> remember(const sandbox::Found& found);
+  // Another program wants its sandbox, and nothing of ours is at work on it.
+  void release(const std::shared_ptr<Session>& session);
 
   std::size_t count() const { return sessions_.size(); }
   const Pool& pool() const { return pool_; }
@@ -106,7 +115,9 @@ class Sessions {
   awaitable<Result> join(std::shared_ptr<Creation> creation);
   std::shared_ptr<Creation> find_starting(const std::string& place) const;
   awaitable<void> awake(std::shared_ptr<Session> session);
+  awaitable<void> reach_sandbox(std::shared_ptr<Session> session);
   awaitable<void> revive(std::shared_ptr<Session> session);
+  awaitable<std::shared_ptr<sandbox::Sandbox>> bring_back(const Session& session);
   void insert(std::shared_ptr<Session> session);
   void erase(const std::shared_ptr<Session>& session);
   void touch(Session& session, Milliseconds more = Milliseconds{0});
@@ -133,6 +144,7 @@ class Sessions {
   const policy::Policies& policies_;
   Notifier* const notifier_;
   const policy::Policy default_policy_;
+  const bool shared_;
   Pool pool_;
   std::unordered_map<std::string, std::shared_ptr<Session>> sessions_;
   std::unordered_map<std::string, std::shared_ptr<Session>> threads_;

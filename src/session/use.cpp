@@ -45,14 +45,21 @@ Use::~Use() {
   }
 }
 
+// Of those who waited for it together one may have passed it on already.
+awaitable<void> Sessions::reach_sandbox(std::shared_ptr<Session> session) {
+  do {
+    co_await awake(session);
+  } while (shared_ && !session->sandbox && find(session->id) == session);
+}
+
 awaitable<Use> Sessions::use(std::shared_ptr<Session> session) {
-  co_await awake(session);
+  co_await reach_sandbox(session);
   touch(*session, kUsedMargin);
   co_return Use{*this, std::move(session), true};
 }
 
 awaitable<Use> Sessions::look(std::shared_ptr<Session> session) {
-  co_await awake(session);
+  co_await reach_sandbox(session);
   co_return Use{*this, std::move(session), false};
 }
 

@@ -18,7 +18,7 @@ fi
 cd "$(dirname "$0")/../.."
 # $how is two words on purpose.
 # shellcheck disable=SC2086
-for folder in src tests bench; do
+for folder in src tests bench sdk; do
   if [ -d "$folder" ]; then find "$folder" -name '*.h' -o -name '*.cpp'; fi
 done | sort | xargs -r -n 50 "$format" $how || {
   echo "format: run tests/tidy/format.sh --fix" >&2

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a client can ask of an engine: each a coroutine on the engine's thread. They do what the
+// handlers of api/ do for the same requests, with values in place of JSON.
+#pragma once
+
+#include "embed/core.h"
+#include "embed/views.h"
+
+namespace tb::embed {
+
+using CoreRef = std::shared_ptr<Core>;
+
+// A process that is not there. Else Error{not_found} is the session's.
+class NoProcess : public Error {
+ public:
+  NoProcess() : Error(Code::not_found, "no such process in this session") {}
+};
+
+// Sandboxes can't be made here, or not now; the text says what is missing.
+class SetUpError : public Error {
+ public:
+  explicit SetUpError(const std::string& text) : Error(Code::unavailable, text) {}
+};
+
+// A file, or all of them, would be too large or too many.
+class LimitError : public Error {
+ public:
+  explicit LimitError(const std::string& text) : Error(Code::invalid, text) {}
+};
+
+// How a caller that has lost interest ends a command. Used on the engine's thread alone.
+struct Stopper {
+  bool wanted = false;
+  std::shared_ptr<sandbox::Process> process;
+  void stop() {
+    wanted = true;
+    if (process) process->kill();
+  }
+};
+
+awaitable<SessionView> create_session(CoreRef core, session::SessionSpec spec);
+awaitable<std::optional<FoundView>> find_session(CoreRef core, std::string thread);
+awaitable<StatusView> session_status(CoreRef core, std::string id);
+awaitable<void> close_session(CoreRef core, std::string id);
+awaitable<HealthView> health(CoreRef core);
+
+// To its end, or to `stopper`'s: then everything that it started is ended too.
+awaitable<Executed> execute(CoreRef core, std::string id, sandbox::Command command,
+                            std::shared_ptr<Stopper> stopper);
+// Returns once it runs.
+awaitable<ProcessView> start(CoreRef core, std::string id, sandbox::Command command,
+                             std::shared_ptr<Stopper> stopper);
+awaitable<std::vector<ProcessView>> processes(CoreRef core, std::string id);
+awaitable<ProcessView> process(CoreRef core, std::string id, std::uint32_t number);
+// Until it has ended.
+awaitable<ProcessView> wait(CoreRef core, std::string id, std::uint32_t number);
+awaitable<ProcessView> kill(CoreRef core, std::string id, std::uint32_t number);
+awaitable<ProcessView> send_signal(CoreRef core, std::string id, std::uint32_t number, int signal,
+                                   bool tree);
+awaitable<ProcessView> resize(CoreRef core, std::string id, std::uint32_t number, unsigned rows,
+                              unsigned columns);
+awaitable<void> write_input(CoreRef core, std::string id, std::uint32_t number, std::string bytes);
+awaitable<void> close_input(CoreRef core, std::string id, std::uint32_t number);
+
+struct Wanted {
+  std::uint32_t process = 0;
+  sandbox::Stream stream = sandbox::Stream::all;
+  std::uint64_t offset = 0;
+  std::size_t limit = 1 << 20;
+  Milliseconds wait{0};  // for more to come when there is nothing
+};
+awaitable<Page> output(CoreRef core, std::string id, Wanted wanted);
+struct Seen {
+  std::uint32_t process = 0;
+  std::uint64_t out = 0;  // bytes of each stream
+  std::uint64_t err = 0;
+  std::optional<Milliseconds> wait;  // absent: until something new comes
+};
+// What both streams have beyond that, or the end.
+awaitable<Pieces> follow(CoreRef core, std::string id, Seen seen);
+
+awaitable<sandbox::FileInfo> upload(CoreRef core, std::string id, std::string name,
+                                    std::string bytes);
+awaitable<std::uint64_t> open_upload(CoreRef core, std::string id);
+awaitable<void> write_upload(CoreRef core, std::uint64_t handle, std::string bytes);
+awaitable<sandbox::FileInfo> end_upload(CoreRef core, std::uint64_t handle, std::string name);
+struct Opened {
+  std::uint64_t handle = 0;
+  sandbox::FileInfo info;
+};
+awaitable<Opened> open_download(CoreRef core, std::string id, std::string name);
+// Empty at the end.
+awaitable<std::string> read_download(CoreRef core, std::uint64_t handle, std::size_t limit);
+awaitable<void> close_transfer(CoreRef core, std::uint64_t handle);
+awaitable<sandbox::Listing> list_files(CoreRef core, std::string id, std::string path);
+
+}  // namespace tb::embed

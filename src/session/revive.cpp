@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sandboxes that come back: after their end, or after another program had them.
+#include "base/error.h"
+#include "session/label.h"
+#include "session/sessions.h"
+
+namespace tb::session {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr Milliseconds kClearing = 10s;
+
+Milliseconds since(Clock::time_point start) {
+  return std::chrono::duration_cast<Milliseconds>(Clock::now() - start);
+}
+
+}  // namespace
+
+awaitable<void> Sessions::awake(std::shared_ptr<Session> session) {
+  if (session->sandbox && session->sandbox->alive()) co_return;
+  const std::string& key = session->id;
+  const auto under_way = waking_.find(key);
+  if (under_way != waking_.end()) {
+    co_await join(under_way->second);
+    co_return;
+  }
+  auto creation = std::make_shared<Creation>(executor_);
+  waking_[key] = creation;
+  try {
+    co_await revive(session);
+    creation->session = session;
+  } catch (const std::exception& error) {
+    creation->failure = std::current_exception();
+    events_.session_revival_failed(session->who(), error.what());
+  }
+  creation->over = true;
+  waking_.erase(key);
+  creation->done.notify_all();
+  if (creation->failure) std::rethrow_exception(creation->failure);
+}
+
+awaitable<void> Sessions::revive(std::shared_ptr<Session> session) {
+  const auto began = Clock::now();
+  const Busy busy{*session};  // nobody lets go of it before it is here
+  // Its PID 1 is dead, but the provider has not cleared it away yet: that comes first.
+  auto cleared = [&session] { return session->sandbox == nullptr; };
+  co_await gone_.until(cleared, kClearing);
+  if (find(session->id) != session) throw expired();
+  if (std::exchange(session->sandbox, nullptr)) pool_.gone();  // told before it was known as ours
+  pool_.reserve();
+  std::shared_ptr<sandbox::Sandbox> sandbox;
+  try {
+    co_await pool_.give_way();
+    sandbox = co_await bring_back(*session);
+    if (!sandbox->alive()) throw Error{Code::unavailable, "the sandbox ended again at once"};
+  } catch (const Error& error) {
+    pool_.gone();
+    if (error.code() != Code::conflict) throw;
+    throw Error{Code::unavailable, "the sandbox has ended, but not gone"};
+  }
+  if (!find(session->id)) {
+    // It was removed meanwhile: nothing of it may stay.
+    pool_.gone();
+    co_await provider_.destroy(session->id);
+    throw expired();
+  }
+  session->sandbox = std::move(sandbox);
+  events_.session_revived(session->who(), since(began));
+  record("session_revived", *session);
+}
+
+// It may run already, made by another program.
+awaitable<std::shared_ptr<sandbox::Sandbox>> Sessions::bring_back(const Session& session) {
+  const std::string label = to_label(to_stored(session));
+  sandbox::SandboxSpec spec = pool_.spec_for(programs_of(session.policy));
+  spec.id = session.id;
+  spec.idle = session.spec.idle;
+  spec.label = label;
+  if (!shared_) co_return co_await provider_.create(std::move(spec));
+  for (int attempt = 0;; ++attempt) {
+    try {
+      sandbox::Found found{spec.id, label, true};
+      co_return co_await provider_.join(std::move(found));
+    } catch (const Error& error) {
+      if (error.code() != Code::not_found) throw;
+    }
+    try {
+      sandbox::SandboxSpec again = spec;
+      co_return co_await provider_.create(std::move(again));
+    } catch (const Error& error) {
+      if (error.code() != Code::conflict || attempt == 2) throw;  // another one was faster
+    }
+  }
+}
+
+void Sessions::release(const std::shared_ptr<Session>& session) {
+  const auto sandbox = std::exchange(session->sandbox, nullptr);
+  if (!sandbox) return;
+  pool_.gone();
+  provider_.release(*sandbox);
+}
+
+}  // namespace tb::session
