@@ -169,7 +169,7 @@ bool from_note(std::string_view note, sandbox::ProcessInfo& info) {
   read.cwd = in.bytes();
   read.key = in.bytes();
   if (!in.done()) read.notify_url = in.bytes();  // notes of earlier versions have none
-  if (!in.done()) read.shell = in.u32();  // notes of before have none
+  if (!in.done()) read.shell = in.u32();         // notes of before have none
   if (!in.done()) return false;
   info = std::move(read);
   return true;

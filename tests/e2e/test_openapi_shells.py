@@ -82,3 +82,10 @@ def test_unknown_ones(server, session):
         assert server.post(f"{path}/run", {"command": "ls"}).status == 404
         assert server.post(f"{path}/interrupt").status == 404
     assert server.get(f"/api/sessions/{session}/shells/x").status == 400
+
+
+def test_a_callback_s_address_is_looked_at_as_everywhere(server, shell):
+    body = {"command": "true", "notify_url": "http://127.0.0.1:1/x"}
+    plain = server.post("/execute", {"session_id": shell.session, **body})
+    within = server.post(f"{shell.path}/run", body)
+    assert (within.status, within.json["error"]) == (400, plain.json["error"])
