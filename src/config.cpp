@@ -227,6 +227,10 @@ std::vector<Setting> elsewhere_settings() {
   };
 }
 
+#ifdef TB_LIBRARY
+// Only a server sends callbacks: a library has neither the settings nor what they are checked with.
+std::vector<Setting> webhook_settings() { return {}; }
+#else
 std::string apply_hook_secret(Config& config, const std::string& value) {
   try {
     config.hook_secret = hooks::Secret::parse(value).text();
@@ -283,6 +287,8 @@ std::vector<Setting> webhook_settings() {
        "pauses between attempts; after the last one a callback is dead", apply_hook_schedule},
   };
 }
+
+#endif
 
 std::vector<Setting> logging_settings() {
   return {

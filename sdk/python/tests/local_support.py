@@ -37,8 +37,8 @@ exec(PRELUDE)
 
 try:
     from threadbox import _local, _native  # noqa: F401
-except ImportError:
-    pytest.skip("no native library: ./run --build-only", allow_module_level=True)
+except ModuleNotFoundError:  # one that is there and can't be loaded is no reason to skip
+    pytest.skip("no native library: pip install ./sdk/python", allow_module_level=True)
 
 from threadbox._engine import Command, ProcessSpec, SessionSpec, iterate, run  # noqa: E402
 
