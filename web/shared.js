@@ -117,15 +117,16 @@ function examplesOf(media) {
 const pretty = (value) => JSON.stringify(value, null, 2);
 const quote = (text) => "'" + text.replaceAll("'", "'\\''") + "'";
 
-// What a request is, before it is sent: {url, method, headers, json, form}.
+// What a request is, before it is sent: {url, method, headers, json, raw, form}.
 function curl(request) {
   const parts = ["curl -s " + quote(request.url)];
-  const bare = request.json === undefined && !request.form;
+  const bare = request.json === undefined && !request.form && !request.raw;
   if (request.method !== (bare ? "GET" : "POST")) parts.push("-X " + request.method);
   for (const [name, value] of Object.entries(request.headers || {})) {
     parts.push("-H " + quote(name + ": " + value));
   }
   if (request.json !== undefined) parts.push("--data-raw " + quote(request.json));
+  if (request.raw) parts.push("--data-binary " + quote("@" + request.raw));
   for (const [name, value, isFile] of request.form || []) {
     const file = /[;,"\\]/.test(value) ? JSON.stringify(value) : value;
     parts.push(isFile ? "-F " + quote(name + "=@" + file)

@@ -106,7 +106,8 @@ def test_a_curl_line_of_the_page_does_what_the_page_does(server, run_page):
 def test_the_page_to_read_shows_and_finds_all(spec, run_page):
     shown = run_page("redoc")
     assert names(spec) <= set(shown["ids"])
-    assert shown["found"] == ["execute", "startProcess", "startAndAttach"]
+    assert shown["found"] == ["execute", "startProcess", "startAndAttach",
+                              "runInShell"]
     assert shown["foundNothing"]
     for operation in operations(spec):
         assert operation["summary"] in shown["text"]

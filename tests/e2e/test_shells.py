@@ -353,6 +353,7 @@ def test_a_run_does(server):
 
 def test_a_shell_that_dies_while_it_waits_is_said_and_opened_again(server, session, shell):
     shell.say("v=kept; cd /tmp")
+    shell.say(":")  # begins when what the run before left is noted
     inside = shell.show()["pid"]
     server.execute(session, f"kill -9 {inside}")
     wait_until(lambda: shell.show()["state"] == "dead", "its death is known")
