@@ -2,15 +2,14 @@
 """The code of the integration guide of the enhanced second generation, section by section: the same
 calls, in the same forms, with what the guide says comes of them."""
 
-import logging
-import os
-
 import pytest
 import requests
+from conftest import ROOT
 
 from sandbox_client_v2 import SandboxClient, SessionExpiredError
 
-logger = logging.getLogger(__name__)
+SOURCE = ROOT / "sdk" / "compat" / "src"
+CLIENT = str(SOURCE / "sandbox_client_v2.py")
 MAX_TOTAL_FILES, MAX_WORKSPACE_SIZE_MB = 1000, 500
 
 
@@ -213,23 +212,21 @@ def test_an_expired_session(client):
     assert client.execute("echo again", auto_retry=True)["stdout"] == "again\n"
 
 
-def test_only_the_path_changes(arguments, mode, thread, program, tmp_path):
+def test_only_the_path_changes(arguments, thread, program, tmp_path):
     """Troubleshooting: "Failed to import server"; and what existing programs do about it."""
-    import sandbox_client_v2
-
-    where = os.path.dirname(sandbox_client_v2.__file__)
     (tmp_path / "agent.py").write_text(f"""
 import sys
-sys.path.insert(0, {where!r})
+sys.path.insert(0, {str(SOURCE)!r})
+import sandbox_client_v2
 from sandbox_client_v2 import SandboxClient
 
 client = SandboxClient(**{arguments!r})
 client.get_or_create_session(user_id="u", thread_id={thread!r})
-print(client.execute("echo hello")["stdout"], end="")
+print(client.execute("echo hello")["stdout"], sandbox_client_v2.__file__)
 client.close_session()
 """)
     done = program(str(tmp_path / "agent.py"))
-    assert (done.stdout, done.returncode) == ("hello\n", 0), done
+    assert (done.stdout, done.returncode) == (f"hello\n {CLIENT}\n", 0), done
 
 
 def test_from_cloudflare(arguments, thread):
@@ -245,13 +242,11 @@ def test_from_cloudflare(arguments, thread):
 
 
 def test_its_command_line(arguments, program):
-    import sandbox_client_v2
-
-    words = [sandbox_client_v2.__file__, "--mode", arguments["mode"]]
+    words = [CLIENT, "--mode", arguments["mode"]]
     if "server_url" in arguments:
         words += ["--url", arguments["server_url"]]
     done = program(*words, "echo out; echo err >&2; false")
     assert (done.stdout, done.stderr, done.returncode) == ("out\n", "err\n", 1), done
     done = program(*words, "--test")
     assert done.returncode == 0 and "Hello from sandbox!" in done.stdout, done
-    assert program(sandbox_client_v2.__file__).returncode == 1
+    assert program(CLIENT).returncode == 1
