@@ -67,7 +67,6 @@ class SandboxClient:
 
     def __exit__(self, *_: object) -> None:
         self.cleanup()
-        self._client.close()
 
 
 # ---- without an object ----

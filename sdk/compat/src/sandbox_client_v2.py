@@ -45,8 +45,7 @@ class SandboxClient(threadbox.SandboxClient):
         problem: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._will_create = False
-        super().__exit__(kind, problem, trace)
+        self.close_session()  # and no more: the client may be used again
 
     def close_session(self) -> None:
         self._will_create = False

@@ -36,6 +36,8 @@ def test_with_makes_a_session_and_ends_it(url, made_server):
         client.execute("echo data > f")
         assert client.execute("cat f")["output"] == "data\n"
     assert not made_server.exists(session)
+    with client:
+        assert client.session_id != session and client.execute("ls")["output"] == ""
 
 
 def test_sessions_are_fresh_and_live_for_an_hour(client, made_server):

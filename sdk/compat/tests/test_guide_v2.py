@@ -160,8 +160,10 @@ def test_cleanup(arguments, thread):
     with SandboxClient(**arguments) as client:
         client.get_or_create_session(user_id="...", thread_id=thread)
         client.execute("ls -lh")
-    with SandboxClient(**arguments) as again:
-        assert again.find_session(thread) is None
+    with client:  # again
+        assert client.session_id is None and client.find_session(thread) is None
+        client.get_or_create_session(user_id="...", thread_id=thread)
+        assert client.execute("ls")["stdout"] == ""
 
 
 def test_resource_limits(client):

@@ -5,12 +5,11 @@ import concurrent.futures
 import sys
 
 import pytest
-from conftest import ROOT, load
+import threadbox
+from conftest import ROOT, lib, load
 
 import server
 from server import SessionExpiredError, get_server_instance
-
-pytestmark = pytest.mark.usefixtures("fresh")
 
 
 @pytest.fixture
@@ -25,7 +24,7 @@ def session(instance, thread):
     instance.cleanup_session(made)
 
 
-def test_there_is_one():
+def test_there_is_one(fresh):
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         made = list(pool.map(lambda _: get_server_instance(), range(8)))
     assert len(set(map(id, made))) == 1
@@ -76,6 +75,22 @@ def test_a_session_that_is_gone_is_told_before_all_else(instance, session):
                 lambda: instance.list_files(session)):
         with pytest.raises(SessionExpiredError, match=f"Session {session} not found or expired"):
             use()
+
+
+def test_limits(binary, thread):
+    """A pool that is exhausted, a file that is too large."""
+    small = lib.Server(MAX_POOL_SIZE=1, POOL_SIZE=0, MIN_POOL_SIZE=0, MAX_FILE_SIZE_MB=1)
+    try:
+        client = threadbox.SandboxClient(server_url=f"http://127.0.0.1:{small.start().port}")
+        instance = server.SandboxServer(client)
+        session = instance.create_session("u", thread)["session_id"]
+        with pytest.raises(Exception, match="Pool at max capacity"):
+            instance.create_session("u", thread + "-other")
+        with pytest.raises(ValueError, match="File size exceeds"):
+            instance.upload_file(session, "big", bytes(2 << 20))
+        small.close()
+    finally:
+        small.remove()
 
 
 @pytest.fixture
