@@ -162,8 +162,10 @@ def asan():
 
 def sdk_tools():
     """A virtual environment with what the SDK is checked and built with; None without an index."""
-    project = tomllib.loads((ROOT / "sdk" / "python" / "pyproject.toml").read_text())
-    wanted = [*project["build-system"]["requires"], *project["project"]["dependencies"],
+    project, compat = (tomllib.loads((ROOT / "sdk" / name / "pyproject.toml").read_text())
+                       for name in ("python", "compat"))
+    wanted = [*project["build-system"]["requires"], *compat["build-system"]["requires"],
+              *project["project"]["dependencies"],
               *project["project"]["optional-dependencies"]["dev"]]
     place = ROOT / "build" / "sdk-venv"
     stamp = place / "wanted"
@@ -176,26 +178,36 @@ def sdk_tools():
     return place / "bin"
 
 
+def sdk_checks(tools, folder):
+    """Types, lint and tests of one of its packages, which is installed."""
+    result = Result()
+    made = [name for name in ("src", "tools") if (ROOT / folder / name).is_dir()]
+    for command in (["mypy"], ["ruff", "check"], ["ruff", "format", "--check", *made]):
+        code = subprocess.run([tools / command[0], *command[1:]], cwd=ROOT / folder).returncode
+        result.passed, result.failed = result.passed + (code == 0), result.failed + (code != 0)
+    report = ROOT / "build" / f"{folder.replace('/', '-')}.xml"
+    report.unlink(missing_ok=True)
+    code = sh([tools / "python", "-m", "pytest", "-c", f"{folder}/pyproject.toml",
+               f"{folder}/tests", f"--junitxml={report}"])
+    tests = junit(report, code)
+    return Result(result.passed + tests.passed, result.failed + tests.failed, tests.skipped)
+
+
 def sdk():
     """The Python SDK as its users get it: installed, typed, and against the real server."""
     tools = sdk_tools()
     if not tools:
         print("sdk: its tools can't be installed here (python3-venv, a package index)")
         return Result(skipped=1)
-    if sh([tools / "pip", "install", "-q", "--no-build-isolation", "--no-deps",
-           "--force-reinstall", "sdk/python"]) != 0:
-        return Result(failed=1)
-    result = Result()
-    for command in (["mypy"], ["ruff", "check"], ["ruff", "format", "--check", "src", "tools"]):
-        code = subprocess.run([tools / command[0], *command[1:]],
-                              cwd=ROOT / "sdk" / "python").returncode
-        result.passed, result.failed = result.passed + (code == 0), result.failed + (code != 0)
-    report = ROOT / "build" / "sdk.xml"
-    report.unlink(missing_ok=True)
-    code = sh([tools / "python", "-m", "pytest", "-c", "sdk/python/pyproject.toml",
-               "sdk/python/tests", f"--junitxml={report}"])
-    tests = junit(report, code)
-    return Result(result.passed + tests.passed, result.failed + tests.failed, tests.skipped)
+    total = Result()
+    for folder in ("sdk/python", "sdk/compat"):
+        if sh([tools / "pip", "install", "-q", "--no-build-isolation", "--no-deps",
+               "--force-reinstall", "./" + folder]) != 0:
+            return Result(total.passed, total.failed + 1, total.skipped)
+        result = sdk_checks(tools, folder)
+        total = Result(total.passed + result.passed, total.failed + result.failed,
+                       total.skipped + result.skipped)
+    return total
 
 
 STAGES = [

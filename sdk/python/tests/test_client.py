@@ -243,33 +243,26 @@ def test_a_session_object_leaves_the_current_one_alone(server, url, thread, clie
     assert not server.exists(other.session_id) and server.exists(mine)
 
 
-class BashTool:
-    """As a guide of the second generation builds it: one client for all conversations."""
-
-    def __init__(self, mode, server_url=None):
-        from sandbox_client_v2 import SandboxClient as Client
-
-        self.client = Client(mode=mode, server_url=server_url)
-
-    def execute(self, command, user_id, thread_id, timeout=30):
-        self.client.get_or_create_session(
-            user_id=user_id, thread_id=thread_id, timeout_minutes=30)
-        return self.client.execute(command, timeout=timeout, auto_retry=True)
-
-    def cleanup_session(self, thread_id):
-        self.client.thread_id = thread_id
-        self.client.close_session()
+def test_a_session_is_found_without_making_one(client, thread):
+    assert client.find_session(thread + "-none") is None
+    assert client.find_session("") is None
+    found = client.find_session(thread)
+    assert found.session_id == client.session_id and found.info["status"] == "active"
+    client.execute("echo mine > f")
+    assert found.execute("cat f")["stdout"] == "mine\n"
 
 
-def test_a_tool_of_the_second_generation_works_unchanged(server, url, thread):
-    tool = BashTool(mode="remote", server_url=url)
-    tool.execute("echo a > f", "u", thread + "a")
-    tool.execute("echo b > f", "u", thread + "b")
-    assert tool.execute("cat f", "u", thread + "a")["stdout"] == "a\n"
-    one = server.get(f"/get_session?thread_id={thread}a").json["session_id"]
-    two = server.get(f"/get_session?thread_id={thread}b").json["session_id"]
-    tool.cleanup_session(thread + "b")
-    assert server.exists(one) and not server.exists(two)
-    tool.cleanup_session(thread + "a")
-    assert not server.exists(one)
-    tool.client.close()
+def test_a_session_by_its_id_is_that_one_or_none(client, url, thread):
+    other = SandboxClient(server_url=url)
+    session = other.session_by_id(client.session_id)
+    client.execute("echo mine > f")
+    assert session.execute("cat f")["stdout"] == "mine\n"
+    assert session.download_file_to_bytes("f") == b"mine\n"
+    client.close_session()
+    for use in (lambda: session.execute("true"), lambda: list(session.stream("true"))):
+        with pytest.raises(SessionExpiredError):
+            use()  # another session, which auto_retry would make, has not its files
+    assert other.find_session(thread) is None
+    with pytest.raises(ValueError, match="session_id"):
+        other.session_by_id("")
+    other.close()

@@ -242,6 +242,16 @@ class AsyncSandboxClient(_Commands):
         spec = core.make_spec(user_id, thread_id, timeout_minutes, policy or self.policy)
         return AsyncSession(await core.open_session(self._engine, spec))
 
+    async def find_session(self, thread_id: str) -> AsyncSession | None:
+        """The session of a thread as an object of its own, or None; none is made."""
+        found = await core.find_session(self._engine, thread_id)
+        return None if found is None else AsyncSession(found)
+
+    def session_by_id(self, session_id: str) -> AsyncSession:
+        """A session of which somebody else knows the thread. Nobody is asked: if it is gone, the
+        first use raises ``SessionExpiredError``, and ``auto_retry`` makes no other one."""
+        return AsyncSession(core.session_by_id(self._engine, session_id))
+
     async def create_session(self) -> str:
         """A fresh session of no thread, used from now on. Returns its id."""
         session = await core.open_session(self._engine, core.make_spec(policy=self.policy))

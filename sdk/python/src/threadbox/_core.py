@@ -95,12 +95,29 @@ def session_to_find(engine: Engine, thread_id: str | None) -> SessionCore | None
     return SessionCore(engine, make_spec("", thread_id), SessionInfo("", thread_id))
 
 
+async def find_session(engine: Engine, thread_id: str) -> SessionCore | None:
+    """The session of the thread, if there is one."""
+    spec = make_spec(thread_id=thread_id)
+    found = await engine.find_session(spec.thread_id) if spec.thread_id else None
+    return None if found is None else SessionCore(engine, spec, found)
+
+
+def session_by_id(engine: Engine, session_id: str) -> SessionCore:
+    """Nobody is asked whether it lives."""
+    if not validate.check_name(session_id, "session_id"):
+        raise ValueError("session_id is empty")
+    core = SessionCore(engine, SessionSpec(), SessionInfo(session_id))
+    core.renewable = False
+    return core
+
+
 class SessionCore:
     """One session. Its id changes when it had expired and a command made it anew."""
 
     def __init__(self, engine: Engine, spec: SessionSpec, info: SessionInfo) -> None:
         self.engine, self.spec, self.info = engine, spec, info
         self.closed = False
+        self.renewable = True  # False when only its id is known: then another one is no substitute
 
     @property
     def session_id(self) -> str:
@@ -120,7 +137,7 @@ class SessionCore:
             try:
                 return await self.engine.execute(self._id(), command)
             except SessionExpiredError:
-                if not auto_retry:
+                if not (auto_retry and self.renewable):
                     raise
             await self.renew()
             return await self.engine.execute(self._id(), again(command))
@@ -128,7 +145,8 @@ class SessionCore:
     @contextlib.contextmanager
     def _checked(self, command: str) -> Iterator[None]:
         """What is surely refused is not sent; what was refused is remembered."""
-        self.engine.check_command(self.info.policy, command)
+        if self.info.policy:
+            self.engine.check_command(self.info.policy, command)
         try:
             yield
         except CommandRefusedError as problem:
@@ -148,7 +166,7 @@ class SessionCore:
                         yield event
                     return
         except SessionExpiredError:
-            if began or not auto_retry:
+            if began or not (auto_retry and self.renewable):
                 raise
         await self.renew()
         retried = self.engine.stream(self._id(), again(command))

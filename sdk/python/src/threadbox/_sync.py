@@ -243,6 +243,16 @@ class SandboxClient(_Commands):
         spec = core.make_spec(user_id, thread_id, timeout_minutes, policy or self.policy)
         return Session(run(core.open_session(self._engine, spec)))
 
+    def find_session(self, thread_id: str) -> Session | None:
+        """The session of a thread as an object of its own, or None; none is made."""
+        found = run(core.find_session(self._engine, thread_id))
+        return None if found is None else Session(found)
+
+    def session_by_id(self, session_id: str) -> Session:
+        """A session of which somebody else knows the thread. Nobody is asked: if it is gone, the
+        first use raises ``SessionExpiredError``, and ``auto_retry`` makes no other one."""
+        return Session(core.session_by_id(self._engine, session_id))
+
     def create_session(self) -> str:
         """A fresh session of no thread, used from now on. Returns its id."""
         session = run(core.open_session(self._engine, core.make_spec(policy=self.policy)))
