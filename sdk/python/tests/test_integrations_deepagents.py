@@ -3,14 +3,22 @@
 is outside of the workspace, and that nothing runs in the sandbox for the sake of files."""
 
 import asyncio
+import pathlib
+import re
+import sys
 import uuid
 
 import pytest
 
 pytest.importorskip("deepagents")
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "examples"))
+
+from deepagents import create_deep_agent
+from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableLambda
 from langgraph.graph import START, MessagesState, StateGraph
+from scripted_model import ScriptedModel, call, last_result
 
 from threadbox import SandboxClient
 from threadbox.integrations.deepagents import ThreadboxSandbox, make_copy_tool
@@ -233,3 +241,32 @@ def test_a_copy_tool_says_what_it_did(sandbox):
     assert sandbox.download_files(["/workspace/b/c"])[0].content == b"\x00\xff"
     lost = copy.invoke({"source": "/workspace/x", "target": "/workspace/y"})
     assert lost == "Error: /workspace/x: file_not_found"
+
+
+def test_what_deepagents_puts_aside_is_found_again(sandbox):
+    assert sandbox.write("/large_tool_results/c1", "a\nneedle\n").error is None
+    assert sandbox.read("/large_tool_results/c1", offset=1).file_data["content"] == "needle"
+    (match,) = sandbox.grep("needle", "/large_tool_results").matches
+    assert sandbox.read(match["path"]).error is None
+    assert sandbox.execute("cat .agent/large_tool_results/c1").output == "a\nneedle\n"
+
+
+def test_long_output_does_not_reach_the_model_but_can_be_read(client, thread):
+    def path_of(messages):
+        told = last_result(messages)
+        assert len(told) < 20_000
+        (path,) = set(re.findall(r"/large_tool_results/[\w-]+", told))
+        return call("read_file", file_path=path, offset=99_990, limit=5)
+
+    script = [call("execute", command="seq 100000"), path_of, AIMessage("done")]
+    backend = ThreadboxSandbox(client, thread)
+    agent = create_deep_agent(model=ScriptedModel(script=[script]), backend=backend)
+    state = agent.invoke({"messages": [("user", "count")]})
+    assert "99993" in last_result(state["messages"])
+    backend.close()
+
+
+def test_rules_are_those_of_the_installed_version(monkeypatch, client):
+    for version, rules in (("0.6.12", "0.6"), ("0.7.0", "0.7"), ("1.0.1", "0.7")):
+        monkeypatch.setattr("importlib.metadata.version", lambda _, answer=version: answer)
+        assert ThreadboxSandbox(client, "x").rules == rules

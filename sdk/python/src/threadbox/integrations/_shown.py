@@ -12,6 +12,8 @@ from deepagents.backends.protocol import FileInfo as Entry
 from .. import ExecuteResult, FileInfo
 
 WORKSPACE = "/workspace"
+PUT_ASIDE = ("large_tool_results", "conversation_history", "blobs")
+ASIDE = ".agent"
 MAX_TEXT = 500 * 1024  # of one page of lines
 CUT = (
     "\n\n[Output was truncated due to size limits. Continue reading with a larger offset or "
@@ -20,12 +22,16 @@ CUT = (
 
 
 def inside(path: str | None) -> str | None:
-    """An absolute path relative to the workspace, if it is in there: '' is the workspace."""
+    """An absolute path relative to the workspace, if it is in there: '' is the workspace. What
+    deepagents puts aside at the top of the tree, where no sandbox lets anybody write, is kept in
+    the workspace, too."""
     if path is None or not is_absolute(path):
         return None
     plain = posixpath.normpath(path)
     if plain == WORKSPACE:
         return ""
+    if plain.split("/")[1] in PUT_ASIDE:
+        return ASIDE + plain
     return plain.removeprefix(f"{WORKSPACE}/") if plain.startswith(f"{WORKSPACE}/") else None
 
 
