@@ -160,54 +160,84 @@ def asan():
                   unit.skipped + e2e.skipped)
 
 
-def sdk_tools():
-    """A virtual environment with what the SDK is checked and built with; None without an index."""
-    project, compat = (tomllib.loads((ROOT / "sdk" / name / "pyproject.toml").read_text())
-                       for name in ("python", "compat"))
-    wanted = [*project["build-system"]["requires"], *compat["build-system"]["requires"],
-              *project["project"]["dependencies"],
-              *project["project"]["optional-dependencies"]["dev"]]
-    place = ROOT / "build" / "sdk-venv"
+def environment(name, wanted):
+    """A virtual environment with these packages, made anew when they change; None without an
+    index."""
+    place = ROOT / "build" / name
     stamp = place / "wanted"
     if not stamp.exists() or stamp.read_text() != "\n".join(wanted):
         if sh(["/usr/bin/python3", "-m", "venv", "--clear", str(place)]) != 0:
             return None
-        if sh([place / "bin" / "pip", "install", "-q", *wanted]) != 0:
+        if sh([place / "bin" / "pip", "install", "-q", "--no-compile", *wanted]) != 0:
             return None
         stamp.write_text("\n".join(wanted))
     return place / "bin"
 
 
-def sdk_checks(tools, folder):
-    """Types, lint and tests of one of its packages, which is installed."""
-    result = Result()
-    made = [name for name in ("src", "tools") if (ROOT / folder / name).is_dir()]
-    for command in (["mypy"], ["ruff", "check"], ["ruff", "format", "--check", *made]):
-        code = subprocess.run([tools / command[0], *command[1:]], cwd=ROOT / folder).returncode
-        result.passed, result.failed = result.passed + (code == 0), result.failed + (code != 0)
-    report = ROOT / "build" / f"{folder.replace('/', '-')}.xml"
-    report.unlink(missing_ok=True)
-    code = sh([tools / "python", "-m", "pytest", "-c", f"{folder}/pyproject.toml",
-               f"{folder}/tests", f"--junitxml={report}"])
-    tests = junit(report, code)
-    return Result(result.passed + tests.passed, result.failed + tests.failed, tests.skipped)
+def checks(folder, *commands):
+    """Programs that look at a package of the SDK; each of them counts."""
+    codes = [subprocess.run(command, cwd=ROOT / folder).returncode for command in commands]
+    return [Result(int(code == 0), int(code != 0)) for code in codes]
+
+
+def total_of(results):
+    return Result(sum(one.passed for one in results), sum(one.failed for one in results),
+                  sum(one.skipped for one in results))
 
 
 def sdk():
     """The Python SDK as its users get it: installed, typed, and against the real server."""
-    tools = sdk_tools()
+    project, compat = (tomllib.loads((ROOT / "sdk" / name / "pyproject.toml").read_text())
+                       for name in ("python", "compat"))
+    tools = environment("sdk-venv", [*project["build-system"]["requires"],
+                                     *compat["build-system"]["requires"],
+                                     *project["project"]["dependencies"],
+                                     *project["project"]["optional-dependencies"]["dev"]])
     if not tools:
         print("sdk: its tools can't be installed here (python3-venv, a package index)")
         return Result(skipped=1)
-    total = Result()
-    for folder in ("sdk/python", "sdk/compat"):
+    results = []
+    for folder, formatted in (("sdk/python", ["src", "tools", "../../examples"]),
+                              ("sdk/compat", ["src"])):
         if sh([tools / "pip", "install", "-q", "--no-build-isolation", "--no-deps",
                "--force-reinstall", "./" + folder]) != 0:
-            return Result(total.passed, total.failed + 1, total.skipped)
-        result = sdk_checks(tools, folder)
-        total = Result(total.passed + result.passed, total.failed + result.failed,
-                       total.skipped + result.skipped)
-    return total
+            return total_of([*results, Result(failed=1)])
+        results += checks(folder, [tools / "mypy"], [tools / "ruff", "check"],
+                          [tools / "ruff", "format", "--check", *formatted])
+        report = ROOT / "build" / f"{folder.replace('/', '-')}.xml"
+        report.unlink(missing_ok=True)
+        code = sh([tools / "python", "-m", "pytest", "-c", f"{folder}/pyproject.toml",
+                   f"{folder}/tests", "--ignore-glob=*/test_integrations_*",
+                   f"--junitxml={report}"])
+        results.append(junit(report, code))
+    return total_of([*results, agents(tools, project)])
+
+
+def agents(sdk_tools, project):
+    """The SDK inside agent frameworks, and the examples: what these need takes its time to install,
+    so that it has an environment of its own, which finds the installed SDK in the other one."""
+    extras = project["project"]["optional-dependencies"]
+    wanted = [*project["project"]["dependencies"], *extras["langchain"], *extras["deepagents"],
+              *extras["dev-agents"]]
+    tools = environment("agents-venv", wanted)
+    if not tools:
+        print("sdk: the agent frameworks can't be installed here (a package index)")
+        return Result(skipped=1)
+    (packages,) = tools.parent.glob("lib/python3*/site-packages")
+    (installed,) = sdk_tools.parent.glob("lib/python3*/site-packages")
+    (packages / "sdk.pth").write_text(f"{installed}\n")
+    results = checks("sdk/python", [tools / "mypy", "--python-version", "3.11",
+                                    "src/threadbox/integrations"])
+    for name, place, options in (
+            ("integrations", sorted(ROOT.glob("sdk/python/tests/test_integrations_*.py")),
+             ["-c", "sdk/python/pyproject.toml", "-o", "asyncio_mode=auto"]),
+            ("examples", ["tests/examples"], ["-q", "-p", "no:cacheprovider"])):
+        report = ROOT / "build" / f"sdk-{name}.xml"
+        report.unlink(missing_ok=True)
+        code = sh([tools / "python", "-W", "ignore::DeprecationWarning", "-m", "pytest", *options,
+                   *place, f"--junitxml={report}"])
+        results.append(junit(report, code))
+    return total_of(results)
 
 
 STAGES = [
