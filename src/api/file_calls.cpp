@@ -6,8 +6,8 @@
 #include "api/errors.h"
 #include "api/fields.h"
 #include "api/files.h"
-#include "api/paths.h"
 #include "base/utf8.h"
+#include "sandbox/paths.h"
 #include "sandbox/writing.h"
 
 namespace tb::api {
@@ -90,15 +90,8 @@ const char* type_name(sandbox::FileType type) {
 }  // namespace
 
 std::string file_path(std::string_view name) {
-  constexpr std::string_view kTop = "/workspace";
-  if (name == kTop || (name.starts_with(kTop) && name[kTop.size()] == '/')) {
-    name.remove_prefix(kTop.size());
-    while (name.starts_with('/')) name.remove_prefix(1);
-  } else if (name.starts_with("./")) {
-    name.remove_prefix(2);
-  }
-  while (name.size() > 1 && name.ends_with('/')) name.remove_suffix(1);
-  return name.empty() || name == "." ? std::string{} : workspace_path(name);
+  if (auto path = sandbox::find_path(name)) return std::move(*path);
+  throw Refusal{400, "Invalid filename", {{"filename", to_utf8(std::string{name.substr(0, 200)})}}};
 }
 
 std::string file_path_below(std::string_view name) {

@@ -37,6 +37,7 @@ Core::Core(asio::io_context& loop, const Config& the_config, const policy::Polic
       provider(loop.get_executor(), the_config.state_dir, the_config.output),
       sessions(loop.get_executor(), {provider, store, events, the_policies},
                {pool_of(the_config), the_config.policy, true}),
+      runs(loop.get_executor()),
       tasks_(loop.get_executor(), [](const std::string&, std::exception_ptr) {}) {
   provider.share();
   provider.keeper().on_wanted([this](const std::string& id) { give_way(id); });
@@ -124,6 +125,11 @@ awaitable<void> Core::let_go(std::string id) {
     timer.expires_after(kLook);
     co_await timer.async_wait(asio::use_awaitable);
   }
+}
+
+void Core::keep(shell::Run run) {
+  const auto held = std::make_shared<shell::Run>(std::move(run));
+  tasks_.spawn("keep", [held]() -> awaitable<void> { co_await held->process()->wait(); });
 }
 
 awaitable<void> Core::close() {

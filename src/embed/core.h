@@ -15,6 +15,7 @@
 #include "native/provider.h"
 #include "session/memory_store.h"
 #include "session/sessions.h"
+#include "shell/runs.h"
 
 namespace tb::embed {
 
@@ -50,6 +51,13 @@ class Core {
   std::uint64_t add(std::shared_ptr<Transfer> transfer);
   void drop(std::uint64_t handle) { transfers_.erase(handle); }
 
+  // While it runs, or until another program has its sandbox, no other command begins in its shell.
+  void keep(shell::Run run);
+
+  sandbox::FileLimits file_limits() const {
+    return {config.max_file_size, config.max_total_files, config.limits.disk};
+  }
+
   const Config& config;
   const policy::Policies& policies;
   StateLock lock;
@@ -59,6 +67,7 @@ class Core {
   native::NativeProvider provider;
   session::MemoryStore store;  // what must last is in the labels that the keeper holds
   session::Sessions sessions;
+  shell::Runs runs;
   std::vector<jail::Barrier> barriers;
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
 

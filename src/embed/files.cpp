@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files of a workspace, whole or piece by piece.
+#include "embed/files.h"
+
 #include "base/error.h"
-#include "embed/operations.h"
 #include "sandbox/paths.h"
 
 namespace tb::embed {

@@ -3,17 +3,21 @@
 // handlers of api/ do for the same requests, with values in place of JSON.
 #pragma once
 
+#include <csignal>
+
 #include "embed/core.h"
 #include "embed/views.h"
+#include "sandbox/writing.h"
 
 namespace tb::embed {
 
 using CoreRef = std::shared_ptr<Core>;
 
-// A process that is not there. Else Error{not_found} is the session's.
+// A process or a shell that is not there. Else Error{not_found} is the session's.
 class NoProcess : public Error {
  public:
-  NoProcess() : Error(Code::not_found, "no such process in this session") {}
+  explicit NoProcess(const char* what = "process")
+      : Error(Code::not_found, std::string{"no such "} + what + " in this session") {}
 };
 
 // Sandboxes can't be made here, or not now; the text says what is missing.
@@ -30,13 +34,26 @@ class LimitError : public Error {
 
 // How a caller that has lost interest ends a command. Used on the engine's thread alone.
 struct Stopper {
+  bool interrupts = false;  // else kills; what runs in a shell must leave it alive
   bool wanted = false;
   std::shared_ptr<sandbox::Process> process;
   void stop() {
     wanted = true;
-    if (process) process->kill();
+    check();
+  }
+  // Also for a process that was set after it was wanted.
+  void check() {
+    if (!wanted || !process || process->exit()) return;
+    if (interrupts) {
+      process->signal(SIGINT, true);
+    } else {
+      process->kill();
+    }
   }
 };
+
+// Throws Error{invalid} for what no program could be given.
+void check_words(const sandbox::Command& command);
 
 awaitable<SessionView> create_session(CoreRef core, session::SessionSpec spec);
 awaitable<std::optional<FoundView>> find_session(CoreRef core, std::string thread);
@@ -79,6 +96,21 @@ struct Seen {
 // What both streams have beyond that, or the end.
 awaitable<Pieces> follow(CoreRef core, std::string id, Seen seen);
 
+// ---- shells: shells.cpp ----
+awaitable<ShellView> open_shell(CoreRef core, std::string id, sandbox::ShellSpec spec,
+                                std::shared_ptr<Stopper> stopper);
+awaitable<std::vector<ShellView>> shells(CoreRef core, std::string id);
+awaitable<ShellView> shell(CoreRef core, std::string id, std::uint32_t number);
+// When it is its turn, to its end. `stopper` interrupts it; the shell lives on.
+awaitable<ShellRan> run_in_shell(CoreRef core, std::string id, std::uint32_t number,
+                                 sandbox::Command command, std::shared_ptr<Stopper> stopper);
+// Returns once it runs; it is followed as any other process.
+awaitable<ProcessView> start_in_shell(CoreRef core, std::string id, std::uint32_t number,
+                                      sandbox::Command command, std::shared_ptr<Stopper> stopper);
+awaitable<void> interrupt_shell(CoreRef core, std::string id, std::uint32_t number);
+awaitable<void> close_shell(CoreRef core, std::string id, std::uint32_t number);
+
+// ---- whole files by name, and piece by piece: files.cpp ----
 awaitable<sandbox::FileInfo> upload(CoreRef core, std::string id, std::string name,
                                     std::string bytes);
 awaitable<std::uint64_t> open_upload(CoreRef core, std::string id);
@@ -93,5 +125,29 @@ awaitable<Opened> open_download(CoreRef core, std::string id, std::string name);
 awaitable<std::string> read_download(CoreRef core, std::uint64_t handle, std::size_t limit);
 awaitable<void> close_transfer(CoreRef core, std::uint64_t handle);
 awaitable<sandbox::Listing> list_files(CoreRef core, std::string id, std::string path);
+
+// ---- the tree: tree.cpp. Paths as the routes below /files have them ----
+awaitable<FileView> stat_file(CoreRef core, std::string id, std::string path);
+// `spec.after` is a cursor.
+awaitable<Walked> walk_files(CoreRef core, std::string id, sandbox::WalkSpec spec);
+awaitable<Walked> glob_files(CoreRef core, std::string id, sandbox::WalkSpec spec);
+awaitable<sandbox::FoundLines> search_files(CoreRef core, std::string id, sandbox::SearchSpec spec);
+awaitable<FileView> make_directory(CoreRef core, std::string id, std::string path,
+                                   std::optional<unsigned> mode);
+awaitable<FileView> move_file(CoreRef core, std::string id, std::string from, std::string to,
+                              bool replaces);
+awaitable<void> remove_file(CoreRef core, std::string id, std::string path, bool recursive);
+
+// ---- contents: contents.cpp ----
+awaitable<std::string> read_file(CoreRef core, std::string id, std::string path);
+awaitable<sandbox::Lines> read_lines(CoreRef core, std::string id, std::string path,
+                                     sandbox::LineRange range);
+awaitable<FileView> write_file(CoreRef core, std::string id, std::string path, std::string bytes,
+                               sandbox::Naming naming);
+awaitable<EditedView> edit_file(CoreRef core, std::string id, std::string path, sandbox::Edit edit);
+awaitable<std::string> read_archive(CoreRef core, std::string id, std::vector<std::string> paths,
+                                    bool gzip);
+awaitable<sandbox::Unpacked> write_archive(CoreRef core, std::string id, std::string path,
+                                           std::string bytes);
 
 }  // namespace tb::embed

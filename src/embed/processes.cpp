@@ -13,35 +13,6 @@ constexpr std::size_t kMaxInput = 16 << 20;
 constexpr std::size_t kPiece = 64 << 10;
 constexpr std::size_t kMaxPage = 1 << 20;
 
-// While it lives, the sandbox is not passed to another program.
-struct Hold {
-  explicit Hold(std::shared_ptr<session::Session> which) : session(std::move(which)) {
-    ++session->uses;
-  }
-  ~Hold() { --session->uses; }
-  Hold(const Hold&) = delete;
-  std::shared_ptr<session::Session> session;
-};
-
-ProcessView view_of(const sandbox::Process& process) {
-  return {process.id(),
-          process.info(),
-          process.input_open(),
-          process.output_size(sandbox::Stream::out),
-          process.output_size(sandbox::Stream::err),
-          process.exit()};
-}
-
-void check_words(const sandbox::Command& command) {
-  const auto refuse = [](const std::string& text) { throw Error{Code::invalid, text}; };
-  const auto has_nul = [](const std::string& text) { return text.find('\0') != std::string::npos; };
-  bool nul = has_nul(command.script);
-  for (const std::string& word : command.argv) nul = nul || has_nul(word);
-  if (nul) refuse("a command can't contain NUL bytes");
-  if (command.tag.size() > kMaxLabel) refuse("the tag is longer than 256 bytes");
-  if (command.key.size() > kMaxLabel) refuse("the idempotency key is longer than 256 bytes");
-}
-
 // The process, in a sandbox that is there: looking is no activity.
 awaitable<std::shared_ptr<sandbox::Process>> find_process(CoreRef core, std::string id,
                                                           std::uint32_t number) {
@@ -104,25 +75,28 @@ awaitable<bool> news_of(std::shared_ptr<sandbox::Process> process, Seen seen) {
 
 }  // namespace
 
+void check_words(const sandbox::Command& command) {
+  const auto refuse = [](const std::string& text) { throw Error{Code::invalid, text}; };
+  const auto has_nul = [](const std::string& text) { return text.find('\0') != std::string::npos; };
+  bool nul = has_nul(command.script);
+  for (const std::string& word : command.argv) nul = nul || has_nul(word);
+  if (nul) refuse("a command can't contain NUL bytes");
+  if (command.tag.size() > kMaxLabel) refuse("the tag is longer than 256 bytes");
+  if (command.key.size() > kMaxLabel) refuse("the idempotency key is longer than 256 bytes");
+}
+
 awaitable<Executed> execute(CoreRef core, std::string id, sandbox::Command command,
                             std::shared_ptr<Stopper> stopper) {
   co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
   check_words(command);
   const auto session = co_await core->reach(std::move(id));
-  const Hold hold{session};
+  const session::Busy busy{*session};
   const session::Who who = session->who();
   const auto process = co_await core->sessions.start(session, std::move(command), who);
   stopper->process = process;
-  if (stopper->wanted) process->kill();
-  Executed executed;
-  executed.exit = co_await process->wait();
-  executed.process = process->id();
-  executed.out = process->captured(sandbox::Stream::out);
-  executed.err = process->captured(sandbox::Stream::err);
-  // One stream alone is both in their order.
-  executed.all = executed.err.total == 0   ? executed.out
-                 : executed.out.total == 0 ? executed.err
-                                           : process->captured(sandbox::Stream::all);
+  stopper->check();
+  co_await process->wait();
+  Executed executed = executed_of(*process);
   stopper->process = nullptr;
   core->sessions.ended(session);
   co_return executed;
@@ -134,7 +108,7 @@ awaitable<ProcessView> start(CoreRef core, std::string id, sandbox::Command comm
   check_words(command);
   const auto session = co_await core->reach(std::move(id));
   const session::Who who = session->who();
-  const Hold hold{session};
+  const session::Busy busy{*session};
   // What was started under this key may be known to another program alone.
   if (!command.key.empty()) co_await core->sessions.look(session);
   const auto process = co_await core->sessions.start_once(session, std::move(command), who);

@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "sandbox/lines.h"
 #include "sandbox/sandbox.h"
 #include "session/session.h"
+#include "shell/runs.h"
 
 namespace tb::embed {
 
@@ -58,6 +60,41 @@ struct Pieces {
   Page err;
   bool ended = false;  // the process has, and all that it printed by then was told
   ProcessView process;
+};
+
+// A process as it is now, and what an answer carries of one that has ended.
+ProcessView view_of(const sandbox::Process& process);
+Executed executed_of(const sandbox::Process& process);
+
+struct ShellView {
+  std::uint32_t id = 0;
+  sandbox::ProcessInfo info;
+  sandbox::Shell::State state = sandbox::Shell::State::waiting;
+  std::string cwd;
+  unsigned generation = 0;
+  std::uint32_t run = 0;  // the process at work in it, or the last one
+  std::size_t waiting = 0;
+};
+
+struct ShellRan {
+  Executed executed;
+  shell::Facts facts;
+};
+
+struct FileView {
+  std::string path;  // relative to the workspace
+  sandbox::FileInfo info;
+};
+
+struct Walked {
+  sandbox::Listing listing;
+  std::optional<std::string> cursor;  // of what comes after it
+};
+
+struct EditedView {
+  FileView file;
+  std::uint64_t replaced = 0;
+  std::vector<std::uint64_t> lines;
 };
 
 struct StatusView {

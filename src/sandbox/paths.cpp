@@ -60,4 +60,16 @@ std::optional<std::string> find_workspace_path(std::string_view name) {
   return path;
 }
 
+std::optional<std::string> find_path(std::string_view name) {
+  constexpr std::string_view kTop = "/workspace";
+  if (name == kTop || (name.starts_with(kTop) && name[kTop.size()] == '/')) {
+    name.remove_prefix(kTop.size());
+    while (name.starts_with('/')) name.remove_prefix(1);
+  } else if (name.starts_with("./")) {
+    name.remove_prefix(2);
+  }
+  while (name.size() > 1 && name.ends_with('/')) name.remove_suffix(1);
+  return name.empty() || name == "." ? std::string{} : find_workspace_path(name);
+}
+
 }  // namespace tb::sandbox

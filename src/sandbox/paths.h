@@ -13,4 +13,8 @@ namespace tb::sandbox {
 // uses.
 std::optional<std::string> find_workspace_path(std::string_view name);
 
+// The same for a path that may also begin with /workspace or ./ and end with slashes. Empty, . and
+// /workspace are the workspace itself: an empty path.
+std::optional<std::string> find_path(std::string_view name);
+
 }  // namespace tb::sandbox

@@ -50,6 +50,18 @@ Ref text(std::string_view utf8);  // what is no UTF-8 becomes U+FFFD
 Ref bytes(std::string_view value);
 Ref tuple(std::initializer_list<PyObject*> borrowed);
 Ref seconds(std::chrono::system_clock::time_point time);  // since 1970, a float
+// A tuple of what was just made.
+template <class... Refs>
+Ref pack(Refs... refs) {
+  Ref result = own(PyTuple_New(sizeof...(refs)));
+  Py_ssize_t at = 0;
+  (PyTuple_SetItem(result.get(), at++, refs.release()), ...);
+  return result;
+}
+template <class T>
+Ref optional_number(const std::optional<T>& value) {
+  return value ? number(static_cast<std::int64_t>(*value)) : none();
+}
 template <class T, class Make>
 Ref list(const std::vector<T>& values, Make make) {
   Ref result = own(PyList_New(static_cast<Py_ssize_t>(values.size())));
@@ -58,6 +70,7 @@ Ref list(const std::vector<T>& values, Make make) {
   }
   return result;
 }
+Ref numbers(const std::vector<std::uint64_t>& values);
 
 Ref to_python(const embed::SessionView& view);
 Ref to_python(const embed::FoundView& found);
@@ -70,6 +83,14 @@ Ref to_python(const embed::HealthView& health);
 Ref to_python(const sandbox::FileInfo& info);
 Ref to_python(const sandbox::Listing& listing);
 Ref to_python(const embed::Opened& opened);
+Ref to_python(const embed::FileView& file);
+Ref to_python(const embed::Walked& walked);
+Ref to_python(const sandbox::FoundLines& found);
+Ref to_python(const sandbox::Lines& lines);
+Ref to_python(const embed::EditedView& edited);
+Ref to_python(const sandbox::Unpacked& unpacked);
+Ref to_python(const embed::ShellView& view);
+Ref to_python(const embed::ShellRan& ran);
 Ref to_python(const policy::Refusal& refusal, const std::string& command);
 
 // Sets the Python error for what was thrown: EngineError(kind, message, detail).
@@ -84,6 +105,7 @@ class Arguments {
   std::string data();  // bytes
   std::optional<std::string> optional_text();
   std::int64_t number();
+  std::optional<std::int64_t> optional_number();
   std::uint64_t count();  // not negative
   bool flag();
   std::optional<Milliseconds> timeout();  // None: no end

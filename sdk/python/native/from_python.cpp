@@ -14,6 +14,12 @@ std::string utf8(PyObject* object) {
   throw Raised{};
 }
 
+std::int64_t integer(PyObject* object) {
+  const long long value = PyLong_AsLongLong(object);
+  if (value == -1 && PyErr_Occurred()) throw Raised{};
+  return value;
+}
+
 }  // namespace
 
 PyObject* Arguments::next() {
@@ -44,10 +50,12 @@ std::string Arguments::data() {
   return {begin, static_cast<std::size_t>(size)};
 }
 
-std::int64_t Arguments::number() {
-  const long long value = PyLong_AsLongLong(next());
-  if (value == -1 && PyErr_Occurred()) throw Raised{};
-  return value;
+std::int64_t Arguments::number() { return integer(next()); }
+
+std::optional<std::int64_t> Arguments::optional_number() {
+  PyObject* object = next();
+  if (Py_IsNone(object)) return std::nullopt;
+  return integer(object);
 }
 
 std::uint64_t Arguments::count() {

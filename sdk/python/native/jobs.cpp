@@ -1,59 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "jobs.h"
-
 #include <optional>
 #include <string>
 
+#include "make_job.h"
+
 namespace tb::python {
 namespace {
-
-using embed::CoreRef;
-
-template <class T>
-struct ValueOf;
-template <class T>
-struct ValueOf<awaitable<T>> {
-  using Type = T;
-};
-
-Ref to_answer(const std::string& value) { return bytes(value); }
-Ref to_answer(std::uint64_t value) { return number(static_cast<std::int64_t>(value)); }
-Ref to_answer(const std::optional<embed::FoundView>& found) {
-  return found ? to_python(*found) : none();
-}
-Ref to_answer(const std::vector<embed::ProcessView>& views) {
-  return list(views, [](const embed::ProcessView& view) { return to_python(view); });
-}
-template <class T>
-Ref to_answer(const T& value) {
-  return to_python(value);
-}
-
-// `make(core)` is the operation with all its arguments.
-template <class Make>
-Job job(Make make) {
-  using T = typename ValueOf<std::invoke_result_t<Make&, CoreRef>>::Type;
-  Job result;
-  if constexpr (std::is_void_v<T>) {
-    result.work = std::move(make);
-    result.answer = [] { return none(); };
-  } else {
-    auto value = std::make_shared<std::optional<T>>();
-    result.work = [value, make = std::move(make)](CoreRef core) mutable -> awaitable<void> {
-      T made = co_await make(std::move(core));
-      value->emplace(std::move(made));
-    };
-    result.answer = [value] { return to_answer(**value); };
-  }
-  return result;
-}
-
-std::uint32_t process_number(Arguments& in) {
-  const std::uint64_t number = in.count();
-  if (number <= UINT32_MAX) return static_cast<std::uint32_t>(number);
-  PyErr_SetString(PyExc_ValueError, "no process has such a number");
-  throw Raised{};
-}
 
 sandbox::Stream stream(Arguments& in) {
   const std::string name = in.text();
@@ -204,96 +156,42 @@ Job follow(Arguments& in) {
   return job([=](CoreRef core) { return embed::follow(std::move(core), id, seen); });
 }
 
-Job upload(Arguments& in) {
-  const std::string id = in.text();
-  const std::string name = in.text();
-  return job([id, name, data = in.data()](CoreRef core) mutable {
-    return embed::upload(std::move(core), id, name, std::move(data));
-  });
-}
-
-Job open_upload(Arguments& in) {
-  return job([id = in.text()](CoreRef core) { return embed::open_upload(std::move(core), id); });
-}
-
-Job write_upload(Arguments& in) {
-  const std::uint64_t handle = in.count();
-  return job([handle, data = in.data()](CoreRef core) mutable {
-    return embed::write_upload(std::move(core), handle, std::move(data));
-  });
-}
-
-Job end_upload(Arguments& in) {
-  const std::uint64_t handle = in.count();
-  return job([handle, name = in.text()](CoreRef core) {
-    return embed::end_upload(std::move(core), handle, name);
-  });
-}
-
-Job open_download(Arguments& in) {
-  const std::string id = in.text();
-  return job([id, name = in.text()](CoreRef core) {
-    return embed::open_download(std::move(core), id, name);
-  });
-}
-
-Job read_download(Arguments& in) {
-  const std::uint64_t handle = in.count();
-  const std::uint64_t limit = in.count();
-  return job([=](CoreRef core) { return embed::read_download(std::move(core), handle, limit); });
-}
-
-Job close_transfer(Arguments& in) {
-  return job([handle = in.count()](CoreRef core) {
-    return embed::close_transfer(std::move(core), handle);
-  });
-}
-
-Job list_files(Arguments& in) {
-  const std::string id = in.text();
-  return job([id, path = in.text()](CoreRef core) {
-    return embed::list_files(std::move(core), id, path);
-  });
-}
-
-struct Row {
-  std::string_view name;
-  Job (*make)(Arguments&);
-};
-constexpr Row kJobs[] = {{"execute", execute},
-                         {"create_session", create_session},
-                         {"find_session", find_session},
-                         {"session_status", session_status},
-                         {"close_session", close_session},
-                         {"health", health},
-                         {"start", start},
-                         {"processes", processes},
-                         {"process", process},
-                         {"wait", wait},
-                         {"kill", kill},
-                         {"signal", signal},
-                         {"resize", resize},
-                         {"write_stdin", write_stdin},
-                         {"close_stdin", close_stdin},
-                         {"output", output},
-                         {"follow", follow},
-                         {"upload", upload},
-                         {"open_upload", open_upload},
-                         {"write_upload", write_upload},
-                         {"end_upload", end_upload},
-                         {"open_download", open_download},
-                         {"read_download", read_download},
-                         {"close_transfer", close_transfer},
-                         {"list_files", list_files}};
+constexpr JobRow kJobs[] = {{"execute", execute},
+                            {"create_session", create_session},
+                            {"find_session", find_session},
+                            {"session_status", session_status},
+                            {"close_session", close_session},
+                            {"health", health},
+                            {"start", start},
+                            {"processes", processes},
+                            {"process", process},
+                            {"wait", wait},
+                            {"kill", kill},
+                            {"signal", signal},
+                            {"resize", resize},
+                            {"write_stdin", write_stdin},
+                            {"close_stdin", close_stdin},
+                            {"output", output},
+                            {"follow", follow}};
 
 }  // namespace
 
+std::uint32_t process_number(Arguments& in) {
+  const std::uint64_t number = in.count();
+  if (number <= UINT32_MAX) return static_cast<std::uint32_t>(number);
+  PyErr_SetString(PyExc_ValueError, "no process has such a number");
+  throw Raised{};
+}
+
 Job make_job(std::string_view name, Arguments arguments) {
-  for (const Row& row : kJobs) {
-    if (row.name != name) continue;
-    Job made = row.make(arguments);
-    arguments.end();
-    return made;
+  for (const std::span<const JobRow> rows :
+       {std::span<const JobRow>{kJobs}, file_jobs(), shell_jobs()}) {
+    for (const JobRow& row : rows) {
+      if (row.name != name) continue;
+      Job made = row.make(arguments);
+      arguments.end();
+      return made;
+    }
   }
   PyErr_Format(PyExc_ValueError, "no operation %s", std::string{name}.c_str());
   throw Raised{};

@@ -44,11 +44,9 @@ bool Pending::sleep(std::optional<Milliseconds> limit) {
 }
 
 void Pending::stop() {
-  if (const auto stopper = job_.stopper) {
-    engine_->post([stopper] { stopper->stop(); });
-  } else {
-    engine_->cancel(operation_);
-  }
+  if (const auto stopper = job_.stopper) engine_->post([stopper] { stopper->stop(); });
+  engine_->cancel(
+      operation_);  // its waits; what ends by its stopper lets itself be cancelled or not
 }
 
 Ref Pending::answer() {

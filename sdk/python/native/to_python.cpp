@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <boost/system/system_error.hpp>
-
-#include "base/error.h"
 #include "convert.h"
-#include "sandbox/files.h"
 
 namespace tb::python {
 
@@ -29,20 +25,6 @@ Ref seconds(std::chrono::system_clock::time_point time) {
 }
 
 namespace {
-
-// A tuple of what was just made.
-template <class... Refs>
-Ref pack(Refs... refs) {
-  Ref result = own(PyTuple_New(sizeof...(refs)));
-  Py_ssize_t at = 0;
-  (PyTuple_SetItem(result.get(), at++, refs.release()), ...);
-  return result;
-}
-
-template <class T>
-Ref optional_number(const std::optional<T>& value) {
-  return value ? number(static_cast<std::int64_t>(*value)) : none();
-}
 
 std::int64_t milliseconds(std::chrono::microseconds time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
@@ -139,51 +121,6 @@ Ref to_python(const embed::Opened& opened) {
 Ref to_python(const policy::Refusal& refusal, const std::string& command) {
   return pack(text(command), refusal.pattern ? text(*refusal.pattern) : none(),
               number(static_cast<std::int64_t>(refusal.at.offset)));
-}
-
-namespace {
-
-struct Told {
-  std::string kind;
-  std::string message;
-};
-
-const char* name_of(sandbox::FileProblem problem) {
-  constexpr const char* kNames[] = {"file_not_found", "file_not_regular", "file_outside",
-                                    "file_link",      "file_blocked",     "file_denied",
-                                    "file_full",      "file_bad_name"};
-  return kNames[static_cast<int>(problem)];
-}
-
-void set_error(PyObject* type, const Told& told, Ref detail) {
-  const Ref arguments = pack(text(told.kind), text(told.message), std::move(detail));
-  PyErr_SetObject(type, arguments.get());
-}
-
-}  // namespace
-
-void raise(std::exception_ptr failure, PyObject* type) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const Raised&) {
-    // It is set already.
-  } catch (const session::PolicyError& error) {
-    set_error(type, {"policy", error.what()}, to_python(error.refusal(), error.command()));
-  } catch (const sandbox::FileError& error) {
-    set_error(type, {name_of(error.problem()), error.what()}, none());
-  } catch (const embed::NoProcess& error) {
-    set_error(type, {"no_process", error.what()}, none());
-  } catch (const embed::SetUpError& error) {
-    set_error(type, {"set_up", error.what()}, none());
-  } catch (const embed::LimitError& error) {
-    set_error(type, {"limit", error.what()}, none());
-  } catch (const Error& error) {
-    set_error(type, {std::string{tb::name_of(error.code())}, error.what()}, none());
-  } catch (const boost::system::system_error& error) {
-    set_error(type, {"unavailable", "the engine was closed"}, none());
-  } catch (const std::exception& error) {
-    set_error(type, {"internal", error.what()}, none());
-  }
 }
 
 }  // namespace tb::python

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The SDK against the real server: tests/lib of the repository starts it."""
+"""The SDK against the real server, which tests/lib of the repository starts, and in local mode."""
 
 import asyncio
 import os
@@ -54,6 +54,61 @@ def start_server(binary):
             one.remove()
 
 
+class LocalPlace(lib.Server):
+    """Where the sandboxes of local mode are, for who looks at their processes from outside."""
+
+    def __init__(self, state_dir):
+        self.state_dir = state_dir
+
+
+@pytest.fixture(scope="session")
+def local_state():
+    """A state directory of local mode."""
+    if os.geteuid() != 0:
+        pytest.skip("sandboxes with all their barriers need root")
+    import local_support  # skips when there is no native library
+
+    with local_support.state_dir() as where:
+        yield where
+
+
+@pytest.fixture
+def mode():
+    """Modules whose tests hold for local mode, too, have one with both."""
+    return "remote"
+
+
+@pytest.fixture
+def place(mode, request):
+    """Where the sandboxes are: see ``live.people``."""
+    if mode == "remote":
+        return request.getfixturevalue("server")
+    return LocalPlace(request.getfixturevalue("local_state"))
+
+
+@pytest.fixture
+def arguments(mode, request):
+    """Of a client in this mode; those of engines with settings of their own are made by a call."""
+    if mode == "remote":
+        return {"server_url": request.getfixturevalue("url")}
+    return {"mode": "local", "state_dir": request.getfixturevalue("local_state")}
+
+
+@pytest.fixture
+def arguments_for(mode, request):
+    """The same for an engine with these settings."""
+
+    def make(**settings):
+        if mode == "local":
+            return {"mode": "local", "state_dir": request.getfixturevalue("local_state"),
+                    **settings}
+        start = request.getfixturevalue("start_server")
+        server = start(**{name.upper(): str(value) for name, value in settings.items()})
+        return {"server_url": f"http://127.0.0.1:{server.port}"}
+
+    return make
+
+
 @pytest.fixture
 def url(server):
     return f"http://127.0.0.1:{server.port}"
@@ -66,20 +121,20 @@ def thread():
 
 
 @pytest.fixture
-def client(url, thread):
+def client(arguments, thread):
     """A client whose session may run everything."""
-    with SandboxClient(server_url=url, policy="open") as made:
+    with SandboxClient(**arguments, policy="open") as made:
         made.get_or_create_session("tester", thread)
         yield made
 
 
 @pytest.fixture
-def in_loop(url, thread):
+def in_loop(arguments, thread):
     """Runs a coroutine function with an asynchronous client that has a session."""
 
     def run(test):
         async def go():
-            async with AsyncSandboxClient(server_url=url, policy="open") as made:
+            async with AsyncSandboxClient(**arguments, policy="open") as made:
                 await made.get_or_create_session("tester", thread)
                 return await test(made)
 

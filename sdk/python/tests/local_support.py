@@ -27,8 +27,10 @@ try:
     import threadbox._native
 except ImportError:
     sys.path.insert(0, {str(SOURCE)!r})
-    for name in [name for name in sys.modules if name.split(".")[0] == "threadbox"]:
-        del sys.modules[name]
+    found = sys.modules.get("threadbox")
+    if found is None or not found.__file__.startswith({str(SOURCE)!r}):
+        for name in [name for name in sys.modules if name.split(".")[0] == "threadbox"]:
+            del sys.modules[name]
     import threadbox
     threadbox.__path__.append({str(BUILD / "python")!r})
     os.environ.setdefault("THREADBOX_PROGRAM", {str(BUILD / "threadbox")!r})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workspace of a session."""
+"""The workspace of a session, in both modes."""
 
 import io
 import os
@@ -7,15 +7,24 @@ import tarfile
 
 import pytest
 
-from threadbox import ConflictError, EditError, UnsupportedError
+from threadbox import (
+    ConflictError,
+    EditError,
+    InvalidRequestError,
+    LimitExceededError,
+    SandboxClient,
+    SandboxError,
+    SessionExpiredError,
+)
+
+
+@pytest.fixture(params=["remote", "local"])
+def mode(request):
+    return request.param
 
 
 @pytest.fixture
 def files(client):
-    try:
-        client.files.list()
-    except UnsupportedError:
-        pytest.skip("this server knows only uploads and downloads")
     return client.files
 
 
@@ -114,10 +123,143 @@ def test_paths_outside_are_refused_here(client, path):
 
 def test_files_in_a_loop(in_loop):
     async def test(client):
-        try:
-            await client.files.write("a", b"1")
-        except UnsupportedError:
-            pytest.skip("this server knows only uploads and downloads")
+        await client.files.write("a", b"1")
+        with pytest.raises(FileNotFoundError):
+            await client.files.read("b")
         return [one.path async for one in client.files.walk()]
 
     assert in_loop(test) == ["a"]
+
+
+def test_what_is_told_of_a_file(client, files):
+    files.write("d/f", "12345", mode=0o640)
+    client.execute("ln -s d/f link")
+    told = files.stat("/workspace/d/f/")
+    assert (told.path, told.name, told.type, told.size_bytes) == ("d/f", "f", "file", 5)
+    assert told.permissions == "-rw-r-----" and told.more["mode"] == "0640"
+    assert told.modified.endswith("Z") and told.more["etag"]
+    link = files.stat("./link")
+    assert (link.type, link.more["target"]) == ("symlink", "d/f")
+    assert link.permissions.startswith("l")
+    assert files.stat("").type == "directory" and files.stat("").path == ""
+    assert files.mkdir("e", mode=0o700).permissions == "drwx------"
+    assert [(one.path, one.permissions) for one in files.list("d")] == [("d/f", "-rw-r-----")]
+
+
+def test_contents_of_every_size_arrive_whole(files):
+    for size in (0, 1, (256 << 10) - 1, 256 << 10, (3 << 20) + 17):
+        data = os.urandom(size)
+        assert files.write("data", data).size_bytes == size
+        assert files.read("data") == data
+
+
+def test_names_that_are_no_text_do_not_stop_a_walk(client, files):
+    client.execute(r"mkdir d; cd d; touch a $'b\xff1' $'b\xff2' $'b\xff3' c")
+    names = [one.name for one in files.walk("d", page=1)]
+    assert names == ["a", "b\ufffd1", "b\ufffd2", "b\ufffd3", "c"]
+
+
+def test_lines_know_where_they_are(files):
+    files.write("n", "1\n2\n3")
+    page = files.read_lines("n", 2, 1)
+    assert (page.text, page.first, page.count, page.more, page.total, page.cut) == (
+        "2\n", 2, 1, True, 3, False)
+    last = files.read_lines("n", 3)
+    assert (last.text, last.count, last.more) == ("3", 1, False)
+    assert files.read_lines("n", 9).text == ""
+    files.write("raw", b"\xff\n")
+    assert files.read_lines("raw").text == "\ufffd\n"
+
+
+def test_the_file_after_an_edit_is_told(files):
+    files.write("e", "one\n", mode=0o600)
+    done = files.edit("e", "one", "three")
+    assert (done.file.path, done.file.size_bytes, done.file.permissions) == ("e", 6, "-rw-------")
+    with pytest.raises(FileNotFoundError):
+        files.edit("none", "a", "b")
+
+
+def test_what_can_not_be_is_refused(client, files):
+    files.write("f", "x")
+    refused = [
+        lambda: files.write("g", "x", mode=0o7777),
+        lambda: files.write("g", "x", append=True, exclusive=True),
+        lambda: files.write("", "x"),
+        lambda: files.remove("/workspace"),
+        lambda: files.move("f", "."),
+        lambda: files.read_lines("f", 0),
+        lambda: files.read_lines("f", 1, 0),
+        lambda: files.read_lines("f", -1),
+        lambda: list(files.walk(page=0)),
+        lambda: list(files.walk(page=10001)),
+        lambda: files.glob(""),
+        lambda: files.glob("*", limit=0),
+        lambda: files.search(""),
+        lambda: files.search("(", regex=True),
+        lambda: files.search("x", max_results=10001),
+        lambda: files.edit("f", "", "y"),
+        lambda: files.edit("f", "x", "x"),
+        lambda: files.read("a" * 300),
+        lambda: files.mkdir("a/./b"),
+        lambda: files.download_archive(format="zip"),
+        lambda: files.upload_archive(b"this is no archive" * 100),
+    ]
+    for number, call in enumerate(refused):
+        with pytest.raises(InvalidRequestError):
+            call()
+            pytest.fail(f"number {number} was not refused")
+    assert [one.path for one in files.list()] == ["f"]
+
+
+def test_what_is_in_the_way_is_named(client, files):
+    files.mkdir("d")
+    client.execute("mkfifo pipe; touch closed; chmod 000 closed; ln -s /etc/passwd out")
+    for path in ("d", "pipe", "out"):
+        with pytest.raises(SandboxError):
+            files.read(path)
+    with pytest.raises(PermissionError):
+        files.read("closed")
+    with pytest.raises(FileNotFoundError):
+        files.list("none")
+    with pytest.raises(FileNotFoundError):
+        files.move("none", "f")
+    with pytest.raises(FileNotFoundError):
+        files.download_archive("none")
+
+
+def test_limits_hold(arguments_for, thread):
+    limits = arguments_for(max_file_size_mb=1, max_total_files=3)
+    with SandboxClient(**limits, policy="open") as client:
+        client.get_or_create_session("tester", thread)
+        files = client.files
+        with pytest.raises(LimitExceededError, match="File size"):
+            files.write("large", bytes((1 << 20) + 1))
+        files.write("f", bytes(1 << 20))
+        with pytest.raises(LimitExceededError):
+            files.write("f", "more", append=True)
+        with pytest.raises(LimitExceededError):
+            files.edit("f", "\0" * (1 << 19), "1" * (1 << 20), replace_all=True)
+        for name in ("g", "h"):
+            files.write(name, "x")
+        with pytest.raises(LimitExceededError, match="file count"):
+            files.write("i", "x")
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+            for name in ("a", "b", "c", "d"):
+                archive.addfile(tarfile.TarInfo(name))
+        with pytest.raises(LimitExceededError):
+            files.upload_archive(packed.getvalue(), "sub")
+        client.cleanup()
+
+
+def test_files_of_a_session_that_is_gone(arguments, thread):
+    with SandboxClient(**arguments, policy="open") as client:
+        client.get_or_create_session("tester", thread)
+        files = client.files
+        client.execute("true")
+        with SandboxClient(**arguments) as other:
+            other.get_or_create_session("tester", thread)
+            other.cleanup()
+        for call in (files.list, lambda: files.read("f"), lambda: files.write("f", "x")):
+            with pytest.raises(SessionExpiredError):
+                call()

@@ -47,7 +47,7 @@ def test_what_is_no_text_is_replaced(box):
 def test_a_timeout_is_an_answer_and_ends_everything(box):
     done = box.execute("(sleep 1000 & sleep 1000); echo never", timeout=0.3)
     assert (done.ended.exit_code, done.ended.timed_out, done.ended.cause) == (124, True, "timeout")
-    assert done.stderr == "timed out after 0.3 s\n"
+    assert done.stderr == "timed out after 0.300 s\n"
     assert box.out("pgrep -c sleep || true") == "0\n"
 
 

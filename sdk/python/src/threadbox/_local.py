@@ -5,6 +5,7 @@ us builds the sandboxes, and serves every process that names the same state dire
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import threading
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -17,44 +18,30 @@ from ._engine import (
     Event,
     Executed,
     Exited,
-    FileList,
     Output,
     OutputPage,
     ProcessInfo,
     ProcessSpec,
     SessionInfo,
     SessionSpec,
-    Started,
     Stream,
-    Uploaded,
 )
 from ._errors import CommandRefusedError
-from ._local_calls import BlockingCalls, Calls, LoopCalls
+from ._local_base import HALF
+from ._local_calls import BlockingCalls, LoopCalls
+from ._local_files import PIECE, LocalFiles
 from ._local_output import Cutter, LocalChannel
+from ._local_shells import LocalShells
 from ._native import Engine as NativeEngine
 from ._native import EngineError
 from ._program import find_program
 from ._validate import check_signal
 
-PIECE = 1 << 20
 SIGN = 15.0  # seconds after which a wait for output begins anew
-HALF = 1.0  # that half a character waits for its other half
 
 
-class LocalEngine:
+class LocalEngine(LocalFiles, LocalShells):
     """See ``Engine``."""
-
-    def __init__(self, native: NativeEngine, calls: Calls) -> None:
-        self.blocking = calls.blocking
-        self._native = native
-        self._calls = calls
-        self._facts: dict[str, Any] = native.facts()
-
-    async def call(self, operation: str, *arguments: object, name: str = "") -> Any:
-        try:
-            return await self._calls(operation, *arguments)
-        except EngineError as problem:
-            raise values.translate(problem, name) from None
 
     # ---- sessions ----
 
@@ -94,24 +81,15 @@ class LocalEngine:
     async def stream(self, session_id: str, command: Command) -> AsyncGenerator[Event, None]:
         nothing = (None, False, None, "", "")
         view = await self.call("start", session_id, *_fields(command), *nothing)
-        number = view[0]
-        cutters = [Cutter("stdout"), Cutter("stderr")]
         ended = False
-        try:
-            yield Started(number)
-            while not ended:
-                wait = HALF if any(cutter.half for cutter in cutters) else None
-                offsets = [cutter.offset for cutter in cutters]
-                *pages, ended, view = await self.call("follow", session_id, number, *offsets, wait)
-                idle = not any(page[1] for page in pages)
-                for cutter, page in zip(cutters, pages, strict=True):
-                    piece = cutter.cut(page, all=ended or idle)
-                    if piece is not None:
-                        yield piece
-            yield Exited(values.process_info(view))
-        finally:
-            if not ended:
-                await self.call("kill", session_id, number)
+        async with contextlib.aclosing(self.events_of(session_id, view[0])) as events:
+            try:
+                async for event in events:
+                    ended = isinstance(event, Exited)
+                    yield event
+            finally:
+                if not ended:
+                    await self.call("kill", session_id, view[0])
 
     # ---- processes ----
 
@@ -185,34 +163,6 @@ class LocalEngine:
     ) -> Channel:
         return LocalChannel(self, session_id, await self.process(session_id, process_id), stream,
                             offset)  # fmt: skip
-
-    # ---- files ----
-
-    async def upload_file(self, session_id: str, name: str, data: bytes) -> Uploaded:
-        info = await self.call("upload", session_id, name, bytes(data), name=name)
-        clean = "/".join(part for part in name.split("/") if part)
-        return Uploaded(clean, f"{values.WORKSPACE}/{clean}", info[3])
-
-    async def download_file(self, session_id: str, name: str) -> bytes:
-        return b"".join([piece async for piece in self.read_pieces(session_id, name)])
-
-    async def read_pieces(self, session_id: str, name: str) -> AsyncGenerator[bytes, None]:
-        """A file in pieces: its content as it was when it was opened."""
-        try:
-            handle, _ = await self._calls("open_download", session_id, name)
-        except EngineError as problem:
-            raise values.translate_read(problem, name) from None
-        try:
-            while piece := await self.call("read_download", handle, PIECE, name=name):
-                yield piece
-        finally:
-            await self.call("close_transfer", handle)
-
-    async def list_files(
-        self, session_id: str, path: str, limit: int | None, offset: int
-    ) -> FileList:
-        listing = await self.call("list_files", session_id, path, name=path)
-        return values.file_list(listing, session_id, path, limit, offset)
 
     # ---- the engine itself ----
 

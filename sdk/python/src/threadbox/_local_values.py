@@ -18,10 +18,13 @@ from ._engine import (
     ProcessInfo,
     SessionInfo,
 )
+from ._engine_shells import ShellInfo, ShellRun
 from ._native import EngineError
 
 FILE_TYPES = ("file", "directory", "symlink", "other")
 WORKSPACE = "/workspace"
+# What a shell that had to be opened again has of the one before.
+RESTORED = ("cwd", "variables", "functions", "options", "aliases", "traps", "umask")
 
 
 class LocalFileNotFoundError(errors.SandboxError, FileNotFoundError):
@@ -45,6 +48,11 @@ KINDS: Mapping[str, type[errors.SandboxError]] = {
     "file_not_found": LocalFileNotFoundError,
     "file_denied": LocalPermissionError,
     "file_full": errors.LimitExceededError,
+    "file_too_large": errors.LimitExceededError,
+    "file_too_many": errors.LimitExceededError,
+    "file_exists": errors.ConflictError,
+    "file_not_empty": errors.ConflictError,
+    "file_changed": errors.ConflictError,
 }
 # To who reads, only regular files below the workspace exist.
 ABSENT = {"file_not_regular", "file_outside", "file_blocked"}
@@ -58,6 +66,10 @@ def translate(problem: EngineError, name: str = "") -> errors.SandboxError:
         return errors.CommandRefusedError(
             message, command=command, forbidden_pattern=pattern, offset=offset
         )
+    if kind == "edit":
+        failed = errors.EditError(message)
+        failed.matches, failed.lines = detail
+        return failed
     if kind == "file_not_found":
         message = f"File not found in workspace: {name}" if name else message
     if kind.startswith("file_"):
@@ -117,7 +129,8 @@ def executed(answer: tuple[Any, ...], session_id: str, timeout: float) -> Execut
     number, stdout, stderr, output, end, truncated, out_bytes, err_bytes = answer
     ended = Ended(*end)
     if ended.timed_out:
-        late = f"timed out after {timeout:g} s\n"
+        whole, part = divmod(max(1, round(timeout * 1000)), 1000)
+        late = f"timed out after {whole}.{part:03} s\n" if part else f"timed out after {whole} s\n"
         stderr, output = _with_line(stderr, late), _with_line(output, late)
     return Executed(
         session_id, number, stdout, stderr, output, ended, truncated, out_bytes, err_bytes
@@ -155,6 +168,29 @@ def file_info(row: tuple[Any, ...], directory: str) -> FileInfo:
     name, kind, mode, size, modified = row
     path = "/".join(part for part in (WORKSPACE, directory, name) if part)
     return FileInfo(name, size, when(modified), stat.filemode(mode), FILE_TYPES[kind], path)
+
+
+def file_view(row: tuple[Any, ...]) -> FileInfo:
+    """A file by its path, which is relative to the workspace."""
+    path, kind, mode, size, modified, version, target = row
+    more = {"mode": f"{stat.S_IMODE(mode):04o}"}
+    if version:
+        more["etag"] = f'"{version}"'
+    if target:
+        more["target"] = target
+    name = path.rpartition("/")[2]
+    return FileInfo(name, size, when(modified), stat.filemode(mode), FILE_TYPES[kind], path, more)
+
+
+def shell_info(view: tuple[Any, ...]) -> ShellInfo:
+    shell_id, state, cwd, tag, generation, running, waiting, opened, pid = view
+    return ShellInfo(shell_id, state, cwd, tag, generation, running, waiting, when(opened), pid)
+
+
+def shell_run(answer: tuple[Any, ...], session_id: str, timeout: float) -> ShellRun:
+    ran, cwd, generation, exited, respawned, restored = answer
+    done = executed(ran, session_id, timeout)
+    return ShellRun(done, cwd, generation, exited, respawned, RESTORED if restored else ())
 
 
 def file_list(

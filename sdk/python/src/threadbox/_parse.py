@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,6 +32,7 @@ SESSION_FIELDS = {
     "expires_at",
     "files_count",
 }
+FILE_TYPES = {"file": stat.S_IFREG, "directory": stat.S_IFDIR, "symlink": stat.S_IFLNK}
 FILE_FIELDS = {"name", "size_bytes", "modified", "permissions", "type", "path"}
 
 
@@ -100,8 +102,18 @@ def parse_process(body: Mapping[str, Any]) -> ProcessInfo:
 
 def parse_file(body: Mapping[str, Any]) -> FileInfo:
     known = {key: body[key] for key in FILE_FIELDS & body.keys() if body[key] is not None}
-    known = {"name": "", "size_bytes": 0, "modified": "", "permissions": "", **known}
+    permissions = _permissions(body.get("type"), body.get("mode"))
+    known = {"name": "", "size_bytes": 0, "modified": "", "permissions": permissions, **known}
     return FileInfo(**known, more={k: v for k, v in body.items() if k not in FILE_FIELDS})
+
+
+def _permissions(kind: Any, mode: Any) -> str:
+    """As ls shows them; the routes on files have octal digits."""
+    try:
+        digits = int(mode, 8)
+    except (TypeError, ValueError):
+        return ""
+    return stat.filemode(FILE_TYPES.get(kind, 0) | digits)
 
 
 def parse_files(body: Mapping[str, Any], session_id: str) -> FileList:

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of the native library, and what their failures are called."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from . import _local_values as values
+from ._engine import Event, Exited, Started
+from ._local_calls import Calls
+from ._local_output import Cutter
+from ._native import Engine as NativeEngine
+from ._native import EngineError
+
+HALF = 1.0  # seconds that half a character waits for its other half
+
+
+class LocalBase:
+    def __init__(self, native: NativeEngine, calls: Calls) -> None:
+        self.blocking = calls.blocking
+        self._native = native
+        self._calls = calls
+        self._facts: dict[str, Any] = native.facts()
+
+    async def call(self, operation: str, *arguments: object, name: str = "") -> Any:
+        try:
+            return await self._calls(operation, *arguments)
+        except EngineError as problem:
+            raise values.translate(problem, name) from None
+
+    async def events_of(self, session_id: str, number: int) -> AsyncGenerator[Event, None]:
+        """A process that has just been started, to its end."""
+        cutters = [Cutter("stdout"), Cutter("stderr")]
+        yield Started(number)
+        ended = False
+        while not ended:
+            wait = HALF if any(cutter.half for cutter in cutters) else None
+            offsets = [cutter.offset for cutter in cutters]
+            *pages, ended, view = await self.call("follow", session_id, number, *offsets, wait)
+            idle = not any(page[1] for page in pages)
+            for cutter, page in zip(cutters, pages, strict=True):
+                piece = cutter.cut(page, all=ended or idle)
+                if piece is not None:
+                    yield piece
+        yield Exited(values.process_info(view))
