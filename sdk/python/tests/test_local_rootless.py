@@ -29,6 +29,11 @@ print(done["stdout"], done["exit_code"])
 client.upload_file_from_bytes("up", b"bytes")
 print(client.execute("cat up")["stdout"], client.download_file_to_bytes("file"))
 print(client.execute("sleep 100", timeout=0.2)["timed_out"])
+client.files.write("d/f", "one two", mode=0o640)
+print(client.files.edit("d/f", "two", "2").file.permissions, client.files.read_text("d/f"))
+with client.shells.open() as shell:
+    shell.run("cd d; x=5")
+    print(shell.run("pwd; echo $x").executed.stdout.split())
 client.close()
 """
 
@@ -81,7 +86,8 @@ def test_a_plain_user_has_sandboxes(place):
     done = as_user(place, TEXT)
     if "user namespaces" in done.stderr:
         pytest.skip("this machine forbids user namespaces to users")
-    assert output_of(done) == "sandboxuser\nkept\n 0\nbytes b'kept\\n'\nTrue\n"
+    assert output_of(done) == "sandboxuser\nkept\n 0\nbytes b'kept\\n'\nTrue\n" + (
+        "-rw-r----- one 2\n['/workspace/d', '5']\n")
 
 
 def test_what_is_missing_is_said_in_a_sentence(place):
