@@ -20,7 +20,7 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.graph import START, MessagesState, StateGraph
 from scripted_model import ScriptedModel, call, last_result
 
-from threadbox import SandboxClient
+from threadbox import SandboxClient, UnsupportedError
 from threadbox.integrations.deepagents import ThreadboxSandbox, make_copy_tool
 
 
@@ -270,3 +270,24 @@ def test_rules_are_those_of_the_installed_version(monkeypatch, client):
     for version, rules in (("0.6.12", "0.6"), ("0.7.0", "0.7"), ("1.0.1", "0.7")):
         monkeypatch.setattr("importlib.metadata.version", lambda _, answer=version: answer)
         assert ThreadboxSandbox(client, "x").rules == rules
+
+
+def test_an_engine_without_file_operations_has_commands(sandbox, monkeypatch):
+    def refuse(engine):
+        raise UnsupportedError("this engine knows only upload, download and list_files")
+
+    monkeypatch.setattr("threadbox._core.file_engine", refuse)
+    data = bytes(range(256)) * 10_000
+    assert sandbox.upload_files([("/workspace/d/b.bin", data)])[0].error is None
+    assert sandbox.download_files(["/workspace/d/b.bin"])[0].content == data
+    assert sandbox.download_files(["/workspace/none"])[0].error == "file_not_found"
+    assert sandbox.write("/workspace/a.txt", "one\ntwo\n").error is None
+    assert sandbox.edit("/workspace/a.txt", "two", "2").occurrences == 1
+    assert sandbox.read("/workspace/a.txt").file_data["content"] == "one\n2"
+    assert paths(sandbox.glob("*.txt", "/workspace")) == ["/workspace/a.txt"]
+    assert sandbox.grep("one", "/workspace").matches[0]["path"] == "/workspace/a.txt"
+    assert sandbox.upload_files([("/tmp/x/y", b"z")])[0].error is None
+    assert sandbox.download_files(["/tmp/x/y"])[0].content == b"z"
+    listed = {one["path"] for one in sandbox.ls("/workspace").entries}
+    assert listed == {"/workspace/a.txt", "/workspace/d"}
+    assert sandbox.delete("/workspace/a.txt").error is None
