@@ -101,6 +101,11 @@ def test_text_is_told_from_bytes(sandbox):
     assert sandbox.read("/workspace/pdf.pdf").file_data["encoding"] == "base64"
     sandbox.write("/workspace/u.txt", "a \ufffd in a text")
     assert sandbox.read("/workspace/u.txt").file_data["content"] == "a \ufffd in a text"
+    large = 600_000
+    sandbox.upload_files([("/workspace/large.log", "é\n".encode("latin-1") * large)])
+    assert sandbox.read("/workspace/large.log", limit=1).file_data["content"] == "\ufffd"
+    sandbox.upload_files([("/workspace/large.dat", b"\xff\x00\n" * large)])
+    assert "exceeds maximum preview size" in sandbox.read("/workspace/large.dat").error
 
 
 def test_ends_of_lines_survive_an_edit(sandbox):
@@ -128,6 +133,10 @@ def test_grep_is_bounded_and_skips_what_git_packed(sandbox):
     one = sandbox.grep("needle", "/workspace/g1.txt")
     assert [match["path"] for match in one.matches] == ["/workspace/g1.txt"]
     assert len(sandbox.grep("needle", "/workspace/.git").matches) == 1
+    sandbox.write("/workspace/sub/g0.txt", "needle\n")
+    assert len(sandbox.grep("needle", glob="g0.txt").matches) == 2
+    assert len(sandbox.grep("needle", glob="/g0.txt").matches) == 1
+    assert len(sandbox.grep("needle", glob="sub/*.txt").matches) == 1
 
 
 def test_what_is_deleted_is_gone(sandbox):

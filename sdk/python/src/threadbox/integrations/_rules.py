@@ -81,5 +81,21 @@ def below(path: str, base: str) -> str:
     return path.removeprefix(f"{base}/") if base else path
 
 
-def searched(path: str, base: str) -> bool:
-    return not any(part in NEVER_SEARCHED for part in below(path, base).split("/")[:-1])
+@dataclass(frozen=True)
+class Included:
+    """Which files ``grep`` looks into. A leading slash means the place where it begins, which the
+    server has no sign for."""
+
+    text: str
+
+    def for_server(self) -> str:
+        return self.text.lstrip("/")
+
+    def has(self, path: str) -> bool:
+        """Of a path relative to that place."""
+        if any(part in NEVER_SEARCHED for part in path.split("/")[:-1]):
+            return False
+        if not self.text.startswith("/"):
+            return True
+        flags = wcglob.BRACE | wcglob.GLOBSTAR | wcglob.DOTGLOB
+        return bool(wcglob.globmatch(path, self.for_server(), flags=flags))

@@ -38,7 +38,7 @@ try:
     )
     from langchain_core.tools import BaseTool, StructuredTool
 
-    from ._rules import Pattern, below, known, searched
+    from ._rules import Included, Pattern, below, known
     from ._sandbox import ThreadSandboxes
     from ._shown import (
         CUT,
@@ -124,17 +124,19 @@ class ThreadboxSandbox(ThreadSandboxes):
         if max_count is not None and max_count <= 0:
             return known(GrepResult, matches=[], truncated=True)
         most = MOST_MATCHES if max_count is None else min(max_count, MOST_MATCHES)
-        name = (glob or "").lstrip("/") if "/" in (glob or "").lstrip("/") else (glob or "")
+        which = Included(glob or "")
         try:
             found = self._files(
-                lambda files: files.search(pattern, place, glob=name, max_results=MOST_MATCHES)
+                lambda files: files.search(
+                    pattern, place, glob=which.for_server(), max_results=MOST_MATCHES
+                )
             )
         except (SandboxError, OSError) as problem:
             return GrepResult(error=f"Path '{path}': {reason_of(problem, 'path_not_found')}")
         matches: list[Any] = [
             {"path": absolute(one.path), "line": one.line, "text": one.text}
             for one in found.matches
-            if searched(one.path, place)
+            if which.has(below(one.path, place))
         ]
         cut = not found.complete or len(matches) > most
         return known(GrepResult, matches=matches[:most], truncated=cut)
@@ -167,10 +169,8 @@ class ThreadboxSandbox(ThreadSandboxes):
 
     def _read_lines(self, place: str, offset: int, limit: int) -> ReadResult:
         page = self._files(lambda files: files.read_lines(place, offset + 1, max(limit, 1)))
-        if "\ufffd" in page.text:
-            raw = self._files(lambda files: files.read(place))
-            if not decodes(raw):
-                return self._read_binary(place)
+        if "\ufffd" in page.text and self._is_binary(place, page.text):
+            return self._read_binary(place)
         if limit == 0:
             return known(ReadResult, file_data=text_data(""), no_lines_requested=True)
         if page.count == 0:
@@ -188,6 +188,13 @@ class ThreadboxSandbox(ThreadSandboxes):
             end_line=end,
             next_offset=end if more else None,
         )
+
+    def _is_binary(self, place: str, page: str) -> bool:
+        """Of what has letters that are none, or that say so: the bytes tell. A large file that is
+        no UTF-8 is a text in another encoding, unless it has what no text has."""
+        if self._files(lambda files: files.stat(place)).size_bytes > MAX_BINARY:
+            return "\0" in page
+        return not decodes(self._files(lambda files: files.read(place)))
 
     def _read_binary(self, place: str) -> ReadResult:
         told = self._files(lambda files: files.stat(place))
