@@ -103,23 +103,6 @@ PyObject* engine_submit(PyObject* self, PyObject* arguments) {
   });
 }
 
-PyObject* engine_check(PyObject* self, PyObject* arguments) {
-  return guarded([&] {
-    Arguments in{arguments};
-    const std::string name = in.text();
-    const std::string command = in.text();
-    in.end();
-    embed::Engine& engine = engine_of(self);
-    const policy::Policy* policy =
-        engine.policies().find(name.empty() ? engine.config().policy : name);
-    if (!policy) throw Error{Code::invalid, "Unknown policy \"" + name + "\""};
-    if (auto refusal = policy->check(command)) {
-      throw session::PolicyError{std::move(*refusal), command};
-    }
-    return none();
-  });
-}
-
 PyObject* engine_close(PyObject* self, PyObject*) {
   return guarded([&] {
     embed::Engine& engine = engine_of(self);
@@ -257,7 +240,6 @@ PyMethodDef module_functions[] = {{"check_command", check_command, METH_VARARGS,
 PyMethodDef engine_methods[] = {
     {"call", engine_call, METH_VARARGS, "call(operation, …): runs it and waits for its answer."},
     {"submit", engine_submit, METH_VARARGS, "submit(mailbox, token, operation, …): starts it."},
-    {"check", engine_check, METH_VARARGS, "check(policy, command): raises when it is refused."},
     {"close", engine_close, METH_NOARGS, "Ends the thread; what comes later starts a new one."},
     {"facts", engine_facts, METH_NOARGS, "The settings that answers speak of."},
     {nullptr, nullptr, 0, nullptr}};

@@ -8,7 +8,7 @@ import logging
 import os
 import shlex
 import weakref
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -111,6 +111,28 @@ def session_by_id(engine: Engine, session_id: str) -> SessionCore:
     return core
 
 
+class _Checked:
+    """What is surely refused is not sent; what was refused is remembered. A class, since it is on
+    the way of every command and a generator would cost several times as much."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: SessionCore, command: str) -> None:
+        self._session = session
+        if session.info.policy:
+            session.engine.check_command(session.info.policy, command)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
+        if isinstance(problem, CommandRefusedError):
+            note: Callable[[str, CommandRefusedError], None] | None
+            note = getattr(self._session.engine, "note_refusal", None)
+            if note is not None:
+                note(self._session.info.policy, problem)
+
+
 class SessionCore:
     """One session. Its id changes when it had expired and a command made it anew."""
 
@@ -133,7 +155,7 @@ class SessionCore:
         self.info = await find_or_create(self.engine, self.spec)
 
     async def execute(self, command: Command, auto_retry: bool) -> Executed:
-        with self._checked(command.command):
+        with _Checked(self, command.command):
             try:
                 return await self.engine.execute(self._id(), command)
             except SessionExpiredError:
@@ -142,24 +164,10 @@ class SessionCore:
             await self.renew()
             return await self.engine.execute(self._id(), again(command))
 
-    @contextlib.contextmanager
-    def _checked(self, command: str) -> Iterator[None]:
-        """What is surely refused is not sent; what was refused is remembered."""
-        if self.info.policy:
-            self.engine.check_command(self.info.policy, command)
-        try:
-            yield
-        except CommandRefusedError as problem:
-            note: Callable[[str, CommandRefusedError], None] | None
-            note = getattr(self.engine, "note_refusal", None)
-            if note is not None:
-                note(self.info.policy, problem)
-            raise
-
     async def stream(self, command: Command, auto_retry: bool) -> AsyncGenerator[Event, None]:
         began = False
         try:
-            with self._checked(command.command):
+            with _Checked(self, command.command):
                 async with contextlib.aclosing(self.engine.stream(self._id(), command)) as events:
                     async for event in events:
                         began = True
@@ -213,7 +221,7 @@ class SessionCore:
     # ---- processes ----
 
     async def start(self, spec: ProcessSpec) -> ProcessInfo:
-        with self._checked(spec.command or shlex.join(spec.argv or ())):
+        with _Checked(self, spec.command or shlex.join(spec.argv or ())):
             return await self.engine.start(self._id(), spec)
 
     async def wait(self, process_id: int) -> ProcessInfo:

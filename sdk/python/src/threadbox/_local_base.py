@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from . import _local_values as values
 from ._engine import Event, Exited, Started
-from ._local_calls import Calls
+from ._errors import SandboxError
+from ._local_calls import LoopCalls
 from ._local_output import Cutter
 from ._native import Engine as NativeEngine
 from ._native import EngineError
@@ -17,17 +18,27 @@ HALF = 1.0  # seconds that half a character waits for its other half
 
 
 class LocalBase:
-    def __init__(self, native: NativeEngine, calls: Calls) -> None:
-        self.blocking = calls.blocking
+    def __init__(self, native: NativeEngine, calls: LoopCalls | None) -> None:
+        self.blocking = calls is None
         self._native = native
         self._calls = calls
         self._facts: dict[str, Any] = native.facts()
 
-    async def call(self, operation: str, *arguments: object, name: str = "") -> Any:
+    async def call(
+        self,
+        operation: str,
+        *arguments: object,
+        name: str = "",
+        translate: Callable[[EngineError, str], SandboxError] = values.translate,
+    ) -> Any:
+        """``name`` is the file that an error is about."""
         try:
+            if self._calls is None:
+                # Sleeps without the GIL. Not by way of a coroutine of its own: a command is short.
+                return self._native.call(operation, *arguments)
             return await self._calls(operation, *arguments)
         except EngineError as problem:
-            raise values.translate(problem, name) from None
+            raise translate(problem, name) from None
 
     async def events_of(self, session_id: str, number: int) -> AsyncGenerator[Event, None]:
         """A process that has just been started, to its end."""

@@ -1,35 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How operations of the native library are waited for: by a thread that sleeps without the GIL, or
-by an event loop that finds the answers in a mailbox. The library's own thread never needs the GIL.
-"""
+"""How an event loop waits for operations of the native library: it finds the answers in a mailbox.
+The library's own thread never needs the GIL."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 import weakref
-from typing import Any, Protocol
+from typing import Any
 
 from ._native import Engine as NativeEngine
 from ._native import Mailbox
 
 STOP = 2.0  # seconds for a command to end that is not wanted any more
-
-
-class Calls(Protocol):
-    blocking: bool
-
-    async def __call__(self, operation: str, *arguments: object) -> Any: ...
-
-
-class BlockingCalls:
-    blocking = True
-
-    def __init__(self, engine: NativeEngine) -> None:
-        self._engine = engine
-
-    async def __call__(self, operation: str, *arguments: object) -> Any:
-        return self._engine.call(operation, *arguments)
 
 
 class _Box:
@@ -53,8 +36,6 @@ class _Box:
 
 class LoopCalls:
     """For asyncio. May serve one loop after another, or several at once."""
-
-    blocking = False
 
     def __init__(self, engine: NativeEngine) -> None:
         self._engine = engine

@@ -19,7 +19,6 @@ from ._engine_files import (
 )
 from ._errors import InvalidRequestError
 from ._local_base import LocalBase
-from ._native import EngineError
 
 PIECE = 1 << 20
 
@@ -37,10 +36,9 @@ class LocalFiles(LocalBase):
 
     async def read_pieces(self, session_id: str, name: str) -> AsyncGenerator[bytes, None]:
         """A file in pieces: its content as it was when it was opened."""
-        try:
-            handle, _ = await self._calls("open_download", session_id, name)
-        except EngineError as problem:
-            raise values.translate_read(problem, name) from None
+        handle, _ = await self.call(
+            "open_download", session_id, name, name=name, translate=values.translate_read
+        )
         try:
             while piece := await self.call("read_download", handle, PIECE, name=name):
                 yield piece
