@@ -17,6 +17,8 @@ namespace {
 constexpr std::size_t kMaxShells = 16;
 constexpr std::uint64_t kPress = 150 * 1000;      // microseconds between attempts to end a run
 constexpr std::uint64_t kPatience = 2000 * 1000;  // then the shell itself is ended
+constexpr std::uint64_t kAgain = 40 * 1000;       // between the rounds of an interrupt
+constexpr int kRounds = 3;                        // of an interrupt
 constexpr std::uint64_t kLook = 500 * 1000;       // how often a run is looked after
 constexpr std::uint64_t kSilence = 1500 * 1000;   // for a shell that should have answered
 
@@ -139,6 +141,8 @@ void Commands::start_run(Command& command, const Start& start) {
   shell.state.run = start.id;
   shell.told = false;
   shell.ending = false;
+  shell.rounds = 0;
+  shell.answer.reset();
   shell.silent_us = 0;
   shell.next_us = command.began_us + kLook;
 }
@@ -199,9 +203,10 @@ void Commands::on_words(Command& command) {
   Shell& shell = *command.shell;
   const RunEnd end = listen(shell, command.pid);
   if (!end.any || shell.state.what != ShellState::What::runs) return;
-  // What we sent to end a run must not hit the next one.
-  if (shell.ending && !end.synchronous) return;
-  const int status = shell.ending ? SIGKILL : end.code << 8;
+  if (!shell.answer) shell.answer = end.code;
+  // What we sent to end or interrupt a run must not hit the next one.
+  if (!end.synchronous) return;
+  const int status = shell.ending ? SIGKILL : *shell.answer << 8;
   if (end.restricted) drop_leader(command);
   finish_run(command, status);
 }
@@ -237,6 +242,10 @@ std::uint64_t Commands::tend(Command& command, std::uint64_t now) {
   Shell& shell = *command.shell;
   if (shell.state.what != ShellState::What::runs) return 0;
   if (now < shell.next_us) return shell.next_us;
+  if (shell.rounds > 0 && !shell.ending) {
+    interrupt(command);
+    return shell.next_us;
+  }
   if (shell.ending && now < shell.last_us) {
     press(command);
     return shell.next_us;
@@ -317,11 +326,33 @@ void Commands::signal_run(Command& run, int number) {
   if (number == SIGKILL) return end_run(run, Cause::killed);
   Command* const home = find(run.in_shell);
   if (!home) return;
-  for (const int pid : newcomers(*home)) ::kill(pid, number);
-  if (number != SIGINT || home->pid <= 0) return;
-  ::kill(home->pid, number);
-  // If it had ended just before, the interrupt has cost us the line that tells.
-  feed_question(*home->shell);
+  if (number != SIGINT) {
+    for (const int pid : newcomers(*home)) ::kill(pid, number);
+    return;
+  }
+  home->shell->interrupted.clear();
+  home->shell->rounds = kRounds;
+  interrupt(*home);
+}
+
+// A shell that is just starting a program waits for what its interrupt does to that program, which
+// was not there yet when we looked, or still had the shell's own way with interrupts: so we look
+// again. No other program gets it twice.
+void Commands::interrupt(Command& command) {
+  Shell& shell = *command.shell;
+  if (shell.rounds-- == kRounds && command.pid > 0) {
+    ::kill(command.pid, SIGINT);
+    // If it had ended just before, the interrupt has cost us the line that tells.
+    feed_question(shell);
+  }
+  const std::string own = words_of(command.pid);
+  for (const int pid : newcomers(command)) {
+    if (contains(shell.interrupted, pid)) continue;
+    const bool copy = words_of(pid) == own;
+    ::kill(pid, SIGINT);
+    if (!copy) shell.interrupted.push_back(pid);
+  }
+  shell.next_us = now_us() + kAgain;
 }
 
 void Commands::close_shell(Command& command) {

@@ -296,6 +296,20 @@ def test_an_interrupt_ends_the_command_with_130(server, session, shell):
     assert shell.interrupt().status == 409
 
 
+def test_one_interrupt_is_enough_whatever_the_shell_is_about_to_do(shell):
+    shell.say("v=kept")
+    for _ in range(15):
+        with shell.stream("echo begun; sleep 1000; echo never", timeout=2000) as events:
+            seen = []
+            for kind, message in events:
+                seen.append(kind)
+                if kind == "stdout" and message["data"] == "begun\n":
+                    assert shell.interrupt().status == 200
+                assert "never" not in str(message.get("data"))
+        assert seen[-1] == "exit"
+        assert shell.say("echo $v") == "kept\n"
+
+
 def test_who_takes_care_of_an_interrupt_goes_on(server, session, shell):
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         future = pool.submit(shell.run, "trap 'echo caught; done=1' INT; touch ready; "
