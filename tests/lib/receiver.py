@@ -95,6 +95,17 @@ class Receiver:
         self.close()
 
 
+def same_port():
+    """A UDP and a TCP socket; a port that is free for one may be taken for the other."""
+    while True:
+        udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        udp.bind(("127.0.0.1", 0))
+        try:
+            return udp, socket.create_server(udp.getsockname())
+        except OSError:
+            udp.close()
+
+
 class NameServer:
     """Answers every question for an A with the next of `addresses`, the last one again and again;
     for other types with nothing. `talkative`: over UDP it says that the answer is too long for
@@ -103,9 +114,7 @@ class NameServer:
     def __init__(self, *addresses, talkative=False):
         self.addresses, self.talkative = list(addresses), talkative
         self.asked = []  # (name, type), "tcp" before those that came that way
-        self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.udp.bind(("127.0.0.1", 0))
-        self.tcp = socket.create_server(self.udp.getsockname())
+        self.udp, self.tcp = same_port()
         self.name = f"127.0.0.1:{self.udp.getsockname()[1]}"
         self.threads = [threading.Thread(target=serve) for serve in (self.serve, self.serve_tcp)]
         for thread in self.threads:
