@@ -283,11 +283,13 @@ def test_what_was_unset_does_not_come_back_with_a_new_shell(server, session):
 def test_an_interrupt_ends_the_command_with_130(server, session, shell):
     shell.run("sleep 301 & :")
     older = wait_until(lambda: pids_of(server, session, "sleep"), "it runs")
-    for command in ("v=kept; sleep 300; touch after", "while :; do :; done", "sleep 300 | cat"):
+    for command in ("v=kept; echo; sleep 300; touch after", "echo; while :; do :; done",
+                    "echo; sleep 300 | cat"):
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             future = pool.submit(shell.run, command)
-            shell.wait_running(command)
-            wait_until(lambda: shell.interrupt().status in (200, 409) and future.done(), "it ends")
+            number = shell.wait_running(command)
+            wait_until(lambda: server.process_of(session, number)["stdout_bytes"], "it has begun")
+            assert shell.interrupt().status == 200
             answer = future.result()
         assert (answer["exit_code"], answer["cause"]) == (130, "exited"), answer
         assert answer["shell"]["respawned"] is False
