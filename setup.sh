@@ -9,8 +9,9 @@ BUILD_PACKAGES="g++ cmake ninja-build ccache libseccomp-dev libsqlite3-dev libya
 # What the default policy names, and what a pool with quotas needs.
 RUN_PACKAGES="bash coreutils jq gawk bc file python3 python-is-python3 diffutils findutils grep sed
   tar procps btrfs-progs"
-TEST_PACKAGES="python3-dev python3-pytest python3-requests python3-prometheus-client
-  python3-jsonschema nodejs clang-format-19 clang-tidy-19 clang-19 libclang-rt-19-dev mold
+TEST_PACKAGES="python3-dev python3-venv python3-pytest python3-requests
+  python3-prometheus-client python3-jsonschema openssl nodejs
+  clang-format-19 clang-tidy-19 clang-19 libclang-rt-19-dev mold
   strace util-linux
   iproute2 qemu-system-x86 cpio mmdebstrap kmod squashfs-tools e2fsprogs zstd
   busybox-static shfmt"
