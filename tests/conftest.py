@@ -2,6 +2,7 @@
 """What the tests of the running program share: servers, sessions, and the check for leftovers."""
 import os
 import pathlib
+import subprocess
 import sys
 
 import pytest
@@ -71,3 +72,21 @@ def start_server(binary):
     finally:
         for one in servers:
             one.remove()
+
+
+@pytest.fixture
+def rootless(binary):
+    """A server of a plain user."""
+    nobody = 65534
+
+    def drop():
+        os.setgroups([])
+        os.setresgid(nobody, nobody, nobody)
+        os.setresuid(nobody, nobody, nobody)
+    made = lib.Server(preexec=drop, POOL_SIZE=0)
+    os.chown(made.state_dir, nobody, nobody)
+    try:
+        yield made.start()
+    finally:
+        subprocess.run([made.binary, "stop"], env=made.environment(), preexec_fn=drop, check=False)
+        made.remove()

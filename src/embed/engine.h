@@ -53,7 +53,6 @@ class Engine {
   // What comes later starts again.
   void close();
 
-  const policy::Policies& policies() const { return policies_; }
   const Config& config() const { return settings_.config; }
 
  private:

@@ -2,15 +2,12 @@
 """Shells when something dies: the server, the shell itself, or its sandbox."""
 import concurrent.futures
 import os
-import subprocess
 
 import pytest
 
 from live import people
-from server import Server, wait_until
+from server import wait_until
 from shells import Shell, open_shell, try_open
-
-NOBODY = 65534
 
 
 def test_a_shell_outlives_the_server_with_all_that_it_knows(start_server):
@@ -151,21 +148,6 @@ def test_a_full_dev_shm_is_an_error_that_says_so_and_passes(start_server):
 
 
 # ---- without root, and so without cgroups ----
-
-@pytest.fixture
-def rootless(binary):
-    def drop():
-        os.setgroups([])
-        os.setresgid(NOBODY, NOBODY, NOBODY)
-        os.setresuid(NOBODY, NOBODY, NOBODY)
-    made = Server(preexec=drop, POOL_SIZE=0)
-    os.chown(made.state_dir, NOBODY, NOBODY)
-    try:
-        yield made.start()
-    finally:
-        subprocess.run([made.binary, "stop"], env=made.environment(), preexec_fn=drop, check=False)
-        made.remove()
-
 
 def sleeping(server, session):
     return server.execute(session, "pgrep -xc sleep")["stdout"].strip()

@@ -3,15 +3,10 @@
 and F26, the end of all files."""
 import json
 import os
-import subprocess
-
-import pytest
 
 from conftest import PRELUDE, quick, refused
 from files import Raw, descriptors, download, everything, names, query, upload, uploaded
-from server import Server, wait_until
-
-NOBODY = 65534
+from server import wait_until
 
 
 # ---- the helper ----
@@ -161,21 +156,6 @@ os.chmod('locked/inner', 0); os.chmod('locked', 0)""", timeout=60)
 
 
 # ---- without root ----
-
-@pytest.fixture
-def rootless(binary):
-    def drop():
-        os.setgroups([])
-        os.setresgid(NOBODY, NOBODY, NOBODY)
-        os.setresuid(NOBODY, NOBODY, NOBODY)
-    made = Server(preexec=drop, POOL_SIZE=0)
-    os.chown(made.state_dir, NOBODY, NOBODY)
-    try:
-        yield made.start()
-    finally:
-        subprocess.run([made.binary, "stop"], env=made.environment(), preexec_fn=drop, check=False)
-        made.remove()
-
 
 def test_without_root_files_go_up_and_down_and_stay_inside(rootless, canary):
     session = rootless.create()
