@@ -130,6 +130,28 @@ std::string apply_level(Config& config, const std::string& value) {
   return "must be debug, info, warning, error or off";
 }
 
+// "docker=native,e2b=native", or "none".
+std::string apply_aliases(Config& config, const std::string& value) {
+  std::string problem;
+  const Apply each = words([&problem](Config& to, const std::vector<std::string>& list) {
+    to.provider_aliases.clear();
+    for (const std::string& word : list) {
+      const std::size_t equals = word.find('=');
+      if (equals == 0 || equals == word.npos || equals + 1 == word.size()) {
+        problem = "must be none, or pairs such as docker=native,e2b=native";
+        return;
+      }
+      to.provider_aliases.emplace_back(word.substr(0, equals), word.substr(equals + 1));
+    }
+  });
+  if (value == "none") {
+    config.provider_aliases.clear();
+    return {};
+  }
+  each(config, value);
+  return problem;
+}
+
 constexpr std::uint64_t kMany = 1000000;
 
 std::vector<Setting> serving_settings() {
@@ -195,8 +217,12 @@ std::vector<Setting> sessions_settings() {
        text([](Config& c, const std::string& v) { c.policy = v; })},
       {"ALLOWED_POLICIES", "(all)", "policies that clients may choose, with commas between them",
        words([](Config& c, std::vector<std::string> v) { c.policies = std::move(v); })},
-      {"REGISTRY_DIR", "(none)", "directory with policies/*.yaml of your own",
+      {"REGISTRY_DIR", "(none)", "a registry of your own: environments, agents, tools, policies",
        text([](Config& c, const std::string& v) { c.registry_dir = v; })},
+      {"SANDBOX_PROVIDER", "native", "who makes sandboxes unless a session says otherwise",
+       text([](Config& c, const std::string& v) { c.provider = v; })},
+      {"PROVIDER_ALIASES", "docker=native,e2b=native",
+       "who stands in for a provider that is not set up; none: nobody", apply_aliases},
       {"CORS_ORIGINS", "(none)", "web sites whose pages may call, with commas between them, or *",
        words([](Config& c, std::vector<std::string> v) { c.cors_origins = std::move(v); })},
       {"OUTPUT_INLINE_KB", "1024", "KiB of each output stream in an answer",

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
@@ -33,6 +34,10 @@ struct Config {
   std::string policy = "strict";
   std::vector<std::string> policies;  // that clients may choose; empty: all
   std::string registry_dir;
+  std::string provider;  // the default; empty: native
+  // Who asks for the first gets the second, where the first is not set up.
+  std::vector<std::pair<std::string, std::string>> provider_aliases = {{"docker", "native"},
+                                                                       {"e2b", "native"}};
   std::vector<std::string> cors_origins;
   std::chrono::minutes session_timeout{30};
   std::chrono::seconds command_timeout{30};

@@ -183,6 +183,18 @@ TEST(Config, BadValuesAreRefusedByName) {
   }
 }
 
+TEST(Config, ProvidersMayHaveStandIns) {
+  using Pairs = std::vector<std::pair<std::string, std::string>>;
+  EXPECT_EQ(read({}).provider_aliases, (Pairs{{"docker", "native"}, {"e2b", "native"}}));
+  EXPECT_EQ(read({{"PROVIDER_ALIASES", "none"}}).provider_aliases, Pairs{});
+  EXPECT_EQ(read({{"PROVIDER_ALIASES", "e2b=docker, x=y"}}).provider_aliases,
+            (Pairs{{"e2b", "docker"}, {"x", "y"}}));
+  for (const char* wrong : {"e2b", "=native", "e2b=", "a=b,c"}) {
+    EXPECT_NE(complaint({{"PROVIDER_ALIASES", wrong}}).find("PROVIDER_ALIASES"), std::string::npos);
+  }
+  EXPECT_EQ(read({{"SANDBOX_PROVIDER", "docker"}}).provider, "docker");
+}
+
 TEST(Config, AllThatIsWrongIsSaidAtOnce) {
   const std::string text =
       complaint({{"PORT", "x"}, {"MEMORY_LIMIT", "1"}, {"LOG_LEVEL", "loud"}, {"HOST", "0.0.0.0"}});

@@ -66,8 +66,8 @@ int dispatch(int argc, char** argv) {
   keeper->add_option("--server-uid", keeper_options.server_uid);
   keeper->add_option("--ready-fd", keeper_options.ready_fd);
   keeper->add_option("--grace", grace);
-  std::string environment;
-  keeper->add_option("--environment", environment);
+  std::vector<std::string> environments;
+  keeper->add_option("--environment", environments);
   keeper->add_flag("--detach", keeper_options.detach);
 
   CLI11_PARSE(app, argc, argv);
@@ -78,7 +78,8 @@ int dispatch(int argc, char** argv) {
   }
   if (*keeper) {
     keeper_options.grace = std::chrono::seconds{grace};
-    if (!environment.empty()) keeper_options.environments.push_back(environment);
+    auto& known = keeper_options.environments;
+    known.insert(known.end(), environments.begin(), environments.end());
     keeper_options.allow_faults = std::getenv("THREADBOX_FAULTS") != nullptr;
     return tb::jail::run_keeper(keeper_options);
   }

@@ -4,6 +4,7 @@
 
 #include "api/errors.h"
 #include "api/file_calls.h"
+#include "api/files.h"
 #include "base/utf8.h"
 
 namespace tb::api {
@@ -36,8 +37,8 @@ awaitable<http::Response> download(FileCall& call) {
   const bool gzip = wants_gzip(call);
   const auto session = call.service.sessions.get(call.call.captured[0]);
   const session::Use use = co_await call.service.sessions.use(session);
-  const auto archive = co_await use.sandbox().files().archive(std::move(paths), gzip,
-                                                              call.service.file_limits.workspace);
+  const Bytes most = workspace_limit(call.service, *session);
+  const auto archive = co_await use.sandbox().files().archive(std::move(paths), gzip, most);
   http::Response head;
   head.content_type = gzip ? "application/gzip" : "application/x-tar";
   head.headers.push_back({"X-Content-Type-Options", "nosniff"});
@@ -70,7 +71,8 @@ awaitable<http::Response> upload(FileCall& call) {
   call.path = file_path(call.text("path"));
   const auto session = call.service.sessions.get(call.call.captured[0]);
   const session::Use use = co_await call.service.sessions.use(session);
-  const auto archive = co_await use.sandbox().files().unpack(call.path, call.service.file_limits);
+  const FileLimits limits = file_limits(call.service, *session);
+  const auto archive = co_await use.sandbox().files().unpack(call.path, limits);
   co_await pass_on(call.call.exchange, *archive);
   const sandbox::Unpacked unpacked = co_await archive->finish();
   call.service.sessions.events().file_uploaded(session->who(call.call.request_id), unpacked.bytes,

@@ -31,6 +31,10 @@ class Docs : public testing::Test {
     add_metrics_routes(router_, service_);
     add_health_routes(router_, service_);
     add_process_routes(router_, service_);
+    add_session_routes(router_, service_);
+    add_tool_routes(router_, service_);
+    add_e2b_routes(router_, service_);
+    add_registry_routes(router_, service_);
     add_webhook_routes(router_, service_);
     add_shell_routes(router_, service_, runs_);
     add_docs_routes(router_);

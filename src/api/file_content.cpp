@@ -63,7 +63,7 @@ awaitable<http::Response> read(FileCall& call) {
   const session::Use use = co_await call.service.sessions.use(session);
   const auto file = co_await use.sandbox().files().open(call.path);
   const Bytes size = file->info().size;
-  const sandbox::FileLimits& limits = call.service.file_limits;
+  const FileLimits limits = file_limits(call.service, *session);
   if (size > limits.workspace) {
     throw sandbox::LimitError{sandbox::FileProblem::too_large,
                               "File is larger than a workspace may be",
@@ -104,7 +104,7 @@ awaitable<http::Response> write(FileCall& call) {
   }
   const auto session = call.service.sessions.get(call.call.captured[0]);
   const session::Use use = co_await call.service.sessions.use(session);
-  sandbox::LimitedFile file{call.service.file_limits};
+  sandbox::LimitedFile file{file_limits(call.service, *session)};
   const Bytes expected{call.call.exchange.body_length().value_or(0)};
   co_await file.begin(use.sandbox().files(), expected);
   co_await receive(call.call.exchange, file);
@@ -123,8 +123,9 @@ awaitable<http::Response> edit(FileCall& call) {
   edit.all = find_flag(body, "replace_all").value_or(false);
   const auto session = call.service.sessions.get(call.call.captured[0]);
   const session::Use use = co_await call.service.sessions.use(session);
-  const sandbox::Edited edited = co_await sandbox::edit_file(
-      use.sandbox().files(), call.path, std::move(edit), call.service.file_limits);
+  const FileLimits limits = file_limits(call.service, *session);
+  const sandbox::Edited edited =
+      co_await sandbox::edit_file(use.sandbox().files(), call.path, std::move(edit), limits);
   json::object answer = render_file(edited.info, call.path);
   answer["replacements"] = edited.replaced;
   answer["lines"] = json::array(edited.lines.begin(), edited.lines.end());

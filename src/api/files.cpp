@@ -95,7 +95,7 @@ awaitable<http::Response> download(Service& service, Call& call) {
   const session::Use use = co_await service.sessions.use(session);
   const auto file = co_await open_file(use.sandbox(), path, wanted.filename);
   const Bytes size = file->info().size;
-  if (size > service.file_limits.workspace) {
+  if (size > workspace_limit(service, *session)) {
     throw Refusal{413, "File is larger than a workspace may be", {{"filename", wanted.filename}}};
   }
   const std::string etag = '"' + file->info().version + '"';
@@ -238,6 +238,21 @@ std::shared_ptr<session::Session> session_of(Service& service, const std::string
     throw Refusal{404, "Invalid or expired session", {{"session_id", to_utf8(id.substr(0, 200))}}};
   }
   return session;
+}
+
+std::chrono::milliseconds command_timeout(const Service& service, const session::Session* session) {
+  const Milliseconds usual = service.command_timeout;
+  return session ? session->surroundings.command_timeout.value_or(usual) : usual;
+}
+
+FileLimits file_limits(const Service& service, const session::Session& session) {
+  FileLimits limits = service.file_limits;
+  limits.workspace = workspace_limit(service, session);
+  return limits;
+}
+
+Bytes workspace_limit(const Service& service, const session::Session& session) {
+  return session.surroundings.disk.value_or(service.file_limits.workspace);
 }
 
 double mebibytes(Bytes bytes) {

@@ -16,6 +16,15 @@ inline constexpr const char* kWorkspace = "/workspace";
 // The session that a file request names. Throws Refusal 404.
 std::shared_ptr<session::Session> session_of(Service& service, const std::string& id);
 
+// How long a command may run that names no time; without a session the server's own.
+std::chrono::milliseconds command_timeout(const Service& service, const session::Session* session);
+
+// What a request may write into its session.
+FileLimits file_limits(const Service& service, const session::Session& session);
+
+// What a workspace may hold.
+Bytes workspace_limit(const Service& service, const session::Session& session);
+
 // What a FileError means to a client of the seed dialect.
 [[noreturn]] void refuse_file(const sandbox::FileError& error, const std::string& filename);
 

@@ -24,10 +24,15 @@ std::vector<std::string> split(std::string_view path) {
 
 bool match(const std::vector<std::string>& pattern, const std::vector<std::string>& path,
            std::vector<std::string>& captured) {
-  if (pattern.size() != path.size()) return false;
+  const bool open_ended = !pattern.empty() && pattern.back() == "{*}";
+  if (open_ended ? path.size() < pattern.size() : path.size() != pattern.size()) return false;
   captured.clear();
   for (std::size_t i = 0; i < pattern.size(); ++i) {
-    if (pattern[i] == "{}") {
+    if (pattern[i] == "{*}") {
+      std::string rest = path[i];
+      for (std::size_t j = i + 1; j < path.size(); ++j) rest += "/" + path[j];
+      captured.push_back(std::move(rest));
+    } else if (pattern[i] == "{}") {
       captured.push_back(path[i]);
     } else if (pattern[i] != path[i]) {
       return false;
@@ -70,7 +75,9 @@ void Router::add(std::string method, std::string pattern, Respond respond) {
 std::vector<std::string> Router::routes() const {
   std::vector<std::string> names;
   for (const Compiled& compiled : routes_) {
-    names.push_back(compiled.route.method + " " + compiled.route.pattern);
+    std::string pattern = compiled.route.pattern;
+    if (pattern.ends_with("{*}")) pattern.replace(pattern.size() - 3, 3, "{}");
+    names.push_back(compiled.route.method + " " + pattern);
   }
   return names;
 }

@@ -16,7 +16,8 @@ namespace tb::api {
 
 using boost::asio::awaitable;
 
-// A request with what the route's pattern captured: /status/{} has one.
+// A request with what the route's pattern captured: /status/{} has one, /files/{*} all that
+// follows.
 struct Call {
   http::Exchange& exchange;
   std::vector<std::string> captured;
@@ -29,7 +30,7 @@ using Respond = std::function<awaitable<http::Response>(Call& call)>;
 
 struct Route {
   std::string method;
-  std::string pattern;  // segments; {} captures one
+  std::string pattern;  // segments; {} captures one, {*} at the end one or more
   Respond respond;
 };
 

@@ -69,6 +69,18 @@ TEST(Router, FindsTheRouteAndCaptures) {
   }
 }
 
+TEST(Router, AnOpenEndCapturesAllThatFollows) {
+  Router router;
+  router.add("GET", "/files/{}", tell("list"));
+  router.add("GET", "/files/{}/{*}", tell("read"));
+  EXPECT_EQ(ask(router, "GET", "/files/a").body, "list:a,");
+  EXPECT_EQ(ask(router, "GET", "/files/a/").body, "list:a,");
+  EXPECT_EQ(ask(router, "GET", "/files/a/b").body, "read:a,b,");
+  EXPECT_EQ(ask(router, "GET", "/files/a/b/c%20d/e").body, "read:a,b/c d/e,");
+  EXPECT_EQ(ask(router, "GET", "/files/a//b/c").body, "read:a,/b/c,");
+  EXPECT_EQ(router.routes().back(), "GET /files/{}/{}");
+}
+
 TEST(Router, WhatIsNotThereIs404) {
   const Router router = example();
   for (const char* target : {"/", "/healthy", "/Health", "/health/x", "//health", "/health//",

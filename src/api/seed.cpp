@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The dialect of the seed systems' clients: one set of paths, the union of all generations' fields.
-#include <algorithm>
 #include <boost/json.hpp>
-#include <cmath>
 
 #include "api/command_fields.h"
 #include "api/errors.h"
@@ -11,6 +9,7 @@
 #include "api/output_writer.h"
 #include "api/render.h"
 #include "api/service.h"
+#include "api/session_fields.h"
 #include "base/utf8.h"
 
 namespace tb::api {
@@ -18,43 +17,7 @@ namespace json = boost::json;
 namespace {
 
 constexpr const char* kUser = "sandboxuser";
-constexpr std::size_t kMaxName = 512;  // of a thread or a user
-
-void check_name(const std::string& name, const char* field) {
-  if (name.size() > kMaxName) {
-    throw http::HttpError{400, std::string{"\""} + field + "\" is longer than 512 bytes"};
-  }
-  for (const char c : name) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      throw http::HttpError{400, std::string{"\""} + field + "\" contains control characters"};
-    }
-  }
-}
-
-session::SessionSpec read_spec(const json::object& body, const Service& service) {
-  session::SessionSpec spec;
-  spec.thread = find_text(body, "thread_id").value_or("");
-  spec.user = find_text(body, "user_id").value_or("");
-  check_name(spec.thread, "thread_id");
-  check_name(spec.user, "user_id");
-  spec.policy = find_text(body, "policy").value_or("");
-  const auto& allowed = service.policies;
-  if (!spec.policy.empty() && !allowed.empty() &&
-      std::find(allowed.begin(), allowed.end(), spec.policy) == allowed.end()) {
-    throw http::HttpError{
-        400, "This server does not let clients choose the policy \"" + spec.policy + "\""};
-  }
-  spec.idle = service.session_timeout;
-  if (const auto minutes = find_number(body, "timeout_minutes")) {
-    constexpr double kWeek = 7 * 24 * 60;
-    if (!(*minutes > 0) || *minutes > kWeek) {
-      throw http::HttpError{400, "\"timeout_minutes\" must be more than 0 and at most 10080"};
-    }
-    // Never 0, which would mean for ever.
-    spec.idle = Milliseconds{std::max<std::int64_t>(1, std::llround(*minutes * 60000))};
-  }
-  return spec;
-}
+constexpr std::size_t kMaxName = 512;  // of a thread that is shown
 
 json::object render(const session::Session& session, const Service& service) {
   return {{"session_id", session.id},
@@ -71,7 +34,7 @@ json::object render(const session::Session& session, const Service& service) {
 
 awaitable<http::Response> create_session(Service& service, Call& call) {
   const json::object body = co_await read_object(call.exchange);
-  session::SessionSpec spec = read_spec(body, service);
+  session::SessionSpec spec = read_session(body, service, service.session_timeout);
   const session::Sessions::Result result = co_await service.sessions.get_or_create(std::move(spec));
   json::object answer = render(*result.session, service);
   answer["status"] = result.existed ? "existing" : "created";
@@ -146,11 +109,12 @@ awaitable<http::Response> execute(Service& service, Call& call) {
   }
   sandbox::Command command = read_command(body);
   check_notify_url(service, command);
-  if (!command.timeout) command.timeout = service.command_timeout;
+  const auto asked = service.sessions.find(*id);
+  if (!command.timeout) command.timeout = command_timeout(service, asked.get());
   const Milliseconds timeout = *command.timeout;
   const std::optional<StreamOptions> stream = read_stream_options(body);
   // A command that no session would run is refused before the session is looked for.
-  if (!service.sessions.find(*id)) {
+  if (!asked) {
     const session::Who nobody{.request = call.request_id};
     service.sessions.check(service.sessions.default_policy(), command, nobody);
   }

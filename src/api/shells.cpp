@@ -6,6 +6,7 @@
 #include "api/command_fields.h"
 #include "api/errors.h"
 #include "api/fields.h"
+#include "api/files.h"
 #include "api/output_writer.h"
 #include "api/processes.h"
 #include "api/render.h"
@@ -128,12 +129,13 @@ awaitable<http::Response> run(Service& service, shell::Runs& runs, Call& call) {
   }
   sandbox::Command command = read_command(body);
   check_notify_url(service, command);
-  if (!command.timeout) command.timeout = service.command_timeout;
-  const Milliseconds timeout = *command.timeout;
   const std::optional<StreamOptions> stream = read_stream_options(body);
   const auto session = service.sessions.get(call.captured[0]);
+  if (!command.timeout) command.timeout = command_timeout(service, session.get());
+  const Milliseconds timeout = *command.timeout;
   const session::Who who = session->who(call.request_id);
-  service.sessions.check(session->policy, command, who);  // before it waits for its turn
+  // Before it waits for its turn.
+  service.sessions.check(session->policy, command, who, session->surroundings.variables);
   const auto shell = shell_of(*session, call);
   const session::Use use = co_await service.sessions.use(session);  // while it waits, too
   shell::Runs::Start start = [&service, session, who](sandbox::Command what) {

@@ -75,7 +75,7 @@ awaitable<http::Response> status(Service& service, Call& call) {
     const json::object use = co_await measure(sandbox);
     for (const auto& [name, value] : use) answer[name] = value;
   }
-  const sandbox::Limits& limits = service.sessions.pool().settings().limits;
+  const sandbox::Limits& limits = session->kind.limits;
   answer["memory_limit_bytes"] = limits.memory.count;
   answer["cpu_limit_percent"] = limits.cpu_quota / 1000;
   co_return http::json_response(200, json::serialize(answer));

@@ -140,7 +140,7 @@ class Upload {
 
   // Of a file that does not fit nothing is kept while the rest of it arrives.
   awaitable<void> store(std::string_view piece) {
-    full_ = full_ || used_.bytes + size_ > service_.file_limits.workspace;
+    full_ = full_ || used_.bytes + size_ > workspace_limit(service_, *session_);
     try {
       if (!full_) co_await file_->write(piece);
     } catch (const sandbox::FileError& error) {
@@ -154,7 +154,7 @@ class Upload {
     count_limit(session::Limit::workspace_size);
     throw Refusal{507,
                   "Workspace size limit exceeded",
-                  {{"max_workspace_mb", mebibytes(service_.file_limits.workspace)},
+                  {{"max_workspace_mb", mebibytes(workspace_limit(service_, *session_))},
                    {"current_workspace_mb", mebibytes(used_.bytes)},
                    {"file_size_mb", mebibytes(size_)}}};
   }

@@ -17,7 +17,7 @@ session::PoolSettings filled_once(std::size_t size) {
   settings.size = size;
   settings.capacity = 2 * size;
   settings.refill_delay = 1h;
-  settings.limits.cpu_quota = kFullCore;
+  settings.kind.limits.cpu_quota = kFullCore;
   return settings;
 }
 
@@ -145,7 +145,9 @@ awaitable<void> pooled_create_rows(Bench& bench) {
   BenchServer server{bench.config, rounds, kFullCore};
   BenchClient client{server.port()};
   client.wait_for_pool(rounds);
-  session::Pool pool{co_await asio::this_coro::executor, bench.provider, filled_once(rounds)};
+  session::Providers providers;
+  providers.add(session::kNative, bench.provider);
+  session::Pool pool{co_await asio::this_coro::executor, providers, filled_once(rounds)};
   pool.open();
   co_await wait_for_pool(pool);
   Samples bare, engine, create, first_output;

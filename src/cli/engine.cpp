@@ -52,7 +52,7 @@ void check_reachable(const std::filesystem::path& dir) {
 
 }  // namespace
 
-bool prepare(const Config& config) {
+bool prepare(const Config& config, std::vector<std::string> roots) {
   namespace fs = std::filesystem;
   const unsigned uid = server_uid();
   const std::string output = config.state_dir + "/output";
@@ -69,7 +69,8 @@ bool prepare(const Config& config) {
   launch.state_dir = config.state_dir;
   launch.server_uid = uid;
   launch.grace_seconds = static_cast<unsigned>(config.keeper_grace.count());
-  launch.environment = config.environment;
+  launch.environments = std::move(roots);
+  launch.environments.push_back(config.environment);
   return native::ensure_keeper(launch);
 }
 

@@ -17,8 +17,9 @@ namespace tb::cli {
 // one. Our own without root.
 unsigned server_uid();
 
-// Makes the state directory and starts its keeper if none runs. True: it was started now.
-bool prepare(const Config& config);
+// Makes the state directory and starts its keeper if none runs, for the environment of the settings
+// and for `roots`. True: it was started now.
+bool prepare(const Config& config, std::vector<std::string> roots = {});
 
 // What callbacks are signed with, of the settings or of a file in the state directory, which is
 // made when it is missing. Needs the rights of whoever made it: before drop_privileges.

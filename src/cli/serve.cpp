@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 
 #include "api/router.h"
 #include "api/service.h"
@@ -15,6 +16,7 @@
 #include "cli/hooks.h"
 #include "http/listener.h"
 #include "http/server.h"
+#include "registry/registry.h"
 #include "session/sessions.h"
 #include "store/sqlite_store.h"
 
@@ -28,18 +30,36 @@ const char* state_name(std::uint8_t state) {
   return kNames[std::min<std::uint8_t>(state, 2)];
 }
 
+// Throws Error{invalid} with all that is wrong.
+registry::Registry load_registry(const Config& config) {
+  registry::Registry registry = registry::Registry::load(config.registry_dir);
+  const std::string known = registry::join_names(registry.policies().names());
+  std::string wrong;
+  const auto require = [&](const char* setting, const std::string& name) {
+    if (registry.policies().find(name)) return;
+    wrong +=
+        std::string{"\n  "} + setting + ": there is no policy \"" + name + "\", there are " + known;
+  };
+  require("DEFAULT_POLICY", config.policy);
+  for (const std::string& name : config.policies) require("ALLOWED_POLICIES", name);
+  if (!wrong.empty()) throw Error{Code::invalid, "wrong settings:" + wrong};
+  return registry;
+}
+
 // Everything that makes up a server, in the order in which a request travels.
 class Program {
  public:
-  Program(asio::io_context& loop, const Config& config, const policy::Policies& policies,
+  Program(asio::io_context& loop, const Config& config, registry::Registry& registry,
           HookFiles files)
       : config_(config),
+        registry_(registry),
         events_(metrics_, config.log_commands),
         provider_(loop.get_executor(), config.state_dir, config.output),
+        providers_(providers_of(config, provider_)),
         store_(loop.get_executor(), config.state_dir + "/store/threadbox.db"),
         hooks_(loop.get_executor(), config, store_, metrics_, std::move(files)),
-        sessions_(loop.get_executor(), {provider_, store_, events_, policies, &hooks_.callbacks()},
-                  {pool_settings(config), config.policy}),
+        sessions_(loop.get_executor(), {providers_, store_, events_, registry, &hooks_.callbacks()},
+                  {pool_settings(config), config.policy, config.session_timeout}),
         service_(service_of(config, sessions_, metrics_)),
         runs_(loop.get_executor()),
         router_(metrics_),
@@ -59,6 +79,10 @@ class Program {
     api::add_health_routes(router_, service_);
     api::add_process_routes(router_, service_);
     api::add_shell_routes(router_, service_, runs_);
+    api::add_session_routes(router_, service_);
+    api::add_tool_routes(router_, service_);
+    api::add_e2b_routes(router_, service_);
+    api::add_registry_routes(router_, service_);
     api::add_metrics_routes(router_, service_);
     metrics_.http_connections.read_by(
         [this] { return static_cast<double>(server_.connections()); });
@@ -79,6 +103,17 @@ class Program {
   void request_stop() {
     stopping_ = true;
     stop_.notify_all();
+  }
+
+  // The registry as its files are now; if anything is wrong with them, as it was.
+  void reload() {
+    try {
+      registry_ = load_registry(config_);
+      sessions_.restock();
+      log(LogLevel::info, "registry_reloaded", {{"directory", config_.registry_dir}});
+    } catch (const std::exception& error) {
+      log(LogLevel::error, "registry_not_reloaded", {{"error", error.what()}});
+    }
   }
 
   awaitable<int> run(int listener) {
@@ -109,6 +144,16 @@ class Program {
     return limits;
   }
 
+  static session::Providers providers_of(const Config& config, sandbox::Provider& native) {
+    session::Providers providers;
+    providers.add(session::kNative, native);
+    providers.add_missing("docker", "this program was built without it");
+    providers.add_missing("e2b", "this program was built without it");
+    for (const auto& [name, instead] : config.provider_aliases) providers.stand_in(name, instead);
+    if (!config.provider.empty()) providers.choose_default(config.provider);
+    return providers;
+  }
+
   static session::PoolSettings pool_settings(const Config& config) {
     session::PoolSettings settings;
     settings.size = config.pool_size;
@@ -117,8 +162,8 @@ class Program {
     settings.refill_delay = config.pool_refill_delay;
     settings.sweep = config.cleanup_interval;
     if (config.aggressive_cleanup) settings.idle = config.pool_idle;
-    settings.environment = config.environment;
-    settings.limits = config.limits;
+    settings.kind.environment = config.environment;
+    settings.kind.limits = config.limits;
     return settings;
   }
 
@@ -154,9 +199,11 @@ class Program {
   }
 
   const Config& config_;
+  registry::Registry& registry_;
   session::Metrics metrics_;
   session::Events events_;
   native::NativeProvider provider_;
+  session::Providers providers_;
   store::SqliteStore store_;
   Hooks hooks_;
   session::Sessions sessions_;
@@ -181,24 +228,6 @@ os::Fd lock_state(const std::string& state_dir) {
   return lock;
 }
 
-// While the operator's files can still be read.
-policy::Policies load_policies(const Config& config) {
-  policy::Policies policies = policy::Policies::builtin();
-  if (!config.registry_dir.empty()) policies.load_directory(config.registry_dir + "/policies");
-  std::string known;
-  for (const std::string& name : policies.names()) known += (known.empty() ? "" : ", ") + name;
-  std::string wrong;
-  const auto require = [&](const char* setting, const std::string& name) {
-    if (policies.find(name)) return;
-    wrong +=
-        std::string{"\n  "} + setting + ": there is no policy \"" + name + "\", there are " + known;
-  };
-  require("DEFAULT_POLICY", config.policy);
-  for (const std::string& name : config.policies) require("ALLOWED_POLICIES", name);
-  if (!wrong.empty()) throw Error{Code::invalid, "wrong settings:" + wrong};
-  return policies;
-}
-
 void raise_file_limit() {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
@@ -211,24 +240,34 @@ void raise_file_limit() {
 int serve(const Config& config) {
   set_log(config.log_level, config.log_json);
   raise_file_limit();
-  const policy::Policies policies = load_policies(config);
+  registry::Registry registry = load_registry(config);  // while all files can be read
   const os::Fd lock = lock_state(config.state_dir);
   const int listener = http::bind_listener(config.host, config.port);
-  prepare(config);
+  prepare(config, registry.roots());
   HookFiles files = read_hook_files(config);
   drop_privileges(server_uid());
 
   asio::io_context loop{1};
-  Program program{loop, config, policies, std::move(files)};
+  Program program{loop, config, registry, std::move(files)};
   asio::signal_set signals{loop, SIGTERM, SIGINT};
   signals.async_wait([&](boost::system::error_code error, int) {
     if (!error) program.request_stop();
   });
+  asio::signal_set hang_up{loop, SIGHUP};
+  std::function<void()> await_reload = [&] {
+    hang_up.async_wait([&](boost::system::error_code error, int) {
+      if (error) return;
+      program.reload();
+      await_reload();
+    });
+  };
+  await_reload();
   int code = 1;
   std::exception_ptr failure;
   auto task = [&]() -> awaitable<void> {
     code = co_await program.run(listener);
     signals.cancel();
+    hang_up.cancel();
   };
   asio::co_spawn(loop, task, [&](std::exception_ptr error) {
     failure = error;

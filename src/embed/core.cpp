@@ -20,23 +20,29 @@ session::PoolSettings pool_of(const Config& config) {
   settings.refill_delay = config.pool_refill_delay;
   settings.sweep = config.cleanup_interval;
   if (config.aggressive_cleanup) settings.idle = config.pool_idle;
-  settings.environment = config.environment;
-  settings.limits = config.limits;
+  settings.kind.environment = config.environment;
+  settings.kind.limits = config.limits;
   settings.labelled = false;
   return settings;
 }
 
+session::Providers only(sandbox::Provider& native) {
+  session::Providers providers;
+  providers.add(session::kNative, native);
+  return providers;
+}
+
 }  // namespace
 
-Core::Core(asio::io_context& loop, const Config& the_config, const policy::Policies& the_policies)
+Core::Core(asio::io_context& loop, const Config& the_config, const registry::Registry& registry)
     : config(the_config),
-      policies(the_policies),
       lock(the_config.state_dir),
       names(loop.get_executor(), the_config.state_dir),
       events(metrics, the_config.log_commands),
       provider(loop.get_executor(), the_config.state_dir, the_config.output),
-      sessions(loop.get_executor(), {provider, store, events, the_policies},
-               {pool_of(the_config), the_config.policy, true}),
+      providers(only(provider)),
+      sessions(loop.get_executor(), {providers, store, events, registry},
+               {pool_of(the_config), the_config.policy, the_config.session_timeout, true}),
       runs(loop.get_executor()),
       tasks_(loop.get_executor(), [](const std::string&, std::exception_ptr) {}) {
   provider.share();

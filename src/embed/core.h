@@ -32,7 +32,7 @@ struct Transfer {
 class Core {
  public:
   // Connects to the keeper of the state directory. Throws Error{unavailable} when there is none.
-  Core(asio::io_context& loop, const Config& config, const policy::Policies& policies);
+  Core(asio::io_context& loop, const Config& config, const registry::Registry& registry);
 
   // Finds the sessions that are there.
   awaitable<void> open();
@@ -59,12 +59,12 @@ class Core {
   }
 
   const Config& config;
-  const policy::Policies& policies;
   StateLock lock;
   NameLocks names;
   session::Metrics metrics;
   session::Events events;
   native::NativeProvider provider;
+  session::Providers providers;
   session::MemoryStore store;  // what must last is in the labels that the keeper holds
   session::Sessions sessions;
   shell::Runs runs;

@@ -82,8 +82,8 @@ struct Family {
 
 class Engine::Loop : public std::enable_shared_from_this<Engine::Loop> {
  public:
-  Loop(const Settings& settings, const policy::Policies& policies)
-      : settings_(settings), policies_(policies) {}
+  Loop(const Settings& settings, const registry::Registry& registry)
+      : settings_(settings), registry_(registry) {}
 
   void start() {
     const SignalsBlocked blocked;
@@ -185,7 +185,7 @@ class Engine::Loop : public std::enable_shared_from_this<Engine::Loop> {
       try {
         prepare();
         passing = true;  // what answered may be a keeper that is about to end
-        core = std::make_shared<Core>(context_, settings_.config, policies_);
+        core = std::make_shared<Core>(context_, settings_.config, registry_);
         remember_descriptors(*core);
         co_await core->open();
       } catch (const Error& error) {
@@ -228,7 +228,8 @@ class Engine::Loop : public std::enable_shared_from_this<Engine::Loop> {
     launch.state_dir = config.state_dir;
     launch.server_uid = ::geteuid();
     launch.grace_seconds = static_cast<unsigned>(config.keeper_grace.count());
-    launch.environment = config.environment;
+    launch.environments = registry_.roots();
+    launch.environments.push_back(config.environment);
     launch.program = settings_.program;
     launch.detach = true;
     try {
@@ -252,7 +253,7 @@ class Engine::Loop : public std::enable_shared_from_this<Engine::Loop> {
   }
 
   const Settings settings_;  // of its own: a loop that hangs outlives its engine
-  const policy::Policies policies_;
+  const registry::Registry registry_;
   asio::io_context context_{1};
   asio::executor_work_guard<asio::io_context::executor_type> guard_{context_.get_executor()};
   std::thread thread_;
@@ -271,15 +272,11 @@ class Engine::Loop : public std::enable_shared_from_this<Engine::Loop> {
 };
 
 Engine::Engine(Settings settings)
-    : settings_(std::move(settings)), policies_([this] {
-        policy::Policies policies = policy::Policies::builtin();
-        const std::string& dir = settings_.config.registry_dir;
-        if (!dir.empty()) policies.load_directory(dir + "/policies");
-        if (!policies.find(settings_.config.policy)) {
-          throw Error{Code::invalid, "there is no policy \"" + settings_.config.policy + "\""};
-        }
-        return policies;
-      }()) {
+    : settings_(std::move(settings)),
+      registry_(registry::Registry::load(settings_.config.registry_dir)) {
+  if (!registry_.policies().find(settings_.config.policy)) {
+    throw Error{Code::invalid, "there is no policy \"" + settings_.config.policy + "\""};
+  }
   set_log(settings_.config.log_level, settings_.config.log_json);
   Family::add(this);
 }
@@ -292,7 +289,7 @@ Engine::~Engine() {
 std::shared_ptr<Engine::Loop> Engine::loop() {
   const std::lock_guard guard{family_lock()};
   if (!loop_) {
-    loop_ = std::make_shared<Loop>(settings_, policies_);
+    loop_ = std::make_shared<Loop>(settings_, registry_);
     loop_->start();
   }
   return loop_;

@@ -62,7 +62,7 @@ class Engine {
   void abandon();
 
   const Settings settings_;
-  const policy::Policies policies_;
+  const registry::Registry registry_;
   std::shared_ptr<Loop> loop_;
 };
 

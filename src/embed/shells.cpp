@@ -52,7 +52,7 @@ awaitable<shell::Run> begin(CoreRef core, std::shared_ptr<session::Session> sess
 // Before it waits for its turn: what is refused need not.
 void check(Core& core, const session::Session& session, const sandbox::Command& command) {
   check_words(command);
-  core.sessions.check(session.policy, command, session.who());
+  core.sessions.check(session.policy, command, session.who(), session.surroundings.variables);
 }
 
 }  // namespace

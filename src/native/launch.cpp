@@ -32,12 +32,14 @@ bool answers(const std::string& state_dir) {
 }
 
 std::vector<std::string> words_of(const KeeperLaunch& launch) {
-  std::vector<std::string> words = {"threadbox",     "keeper",
-                                    "--state-dir",   launch.state_dir,
-                                    "--server-uid",  std::to_string(launch.server_uid),
-                                    "--grace",       std::to_string(launch.grace_seconds),
-                                    "--environment", launch.environment,
-                                    "--ready-fd",    std::to_string(kReadyFd)};
+  std::vector<std::string> words = {"threadbox",    "keeper",
+                                    "--state-dir",  launch.state_dir,
+                                    "--server-uid", std::to_string(launch.server_uid),
+                                    "--grace",      std::to_string(launch.grace_seconds),
+                                    "--ready-fd",   std::to_string(kReadyFd)};
+  for (const std::string& environment : launch.environments) {
+    words.insert(words.end(), {"--environment", environment});
+  }
   if (launch.detach) words.push_back("--detach");
   return words;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace tb::native {
 
@@ -10,7 +11,7 @@ struct KeeperLaunch {
   std::string state_dir;
   unsigned server_uid = 0;
   unsigned grace_seconds = 600;
-  std::string environment = "host";
+  std::vector<std::string> environments;   // beside "host"
   std::string program = "/proc/self/exe";  // threadbox itself, or where it is
   bool detach = false;  // it becomes nobody's child: our host may wait for children of its own
 };

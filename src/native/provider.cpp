@@ -51,6 +51,9 @@ void NativeProvider::forget(const std::string& id) {
 }
 
 awaitable<std::shared_ptr<sandbox::Sandbox>> NativeProvider::create(sandbox::SandboxSpec spec) {
+  if (spec.network) {
+    throw Error{Code::invalid, "sandboxes of this machine have no network: choose network: none"};
+  }
   jail::Create create;
   create.id = spec.id;
   create.environment = spec.environment;

@@ -2,8 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 
 #include "base/error.h"
 #include "policy/policy.h"
@@ -73,20 +71,11 @@ TEST(Policies, SaysTheLineAndWhatToDo) {
   EXPECT_NE(error_of("").find("must be a map"), std::string::npos);
 }
 
-TEST(Policies, AFileReplacesThePolicyOfItsName) {
-  const auto dir = std::filesystem::temp_directory_path() / "threadbox-policies-test";
-  std::filesystem::remove_all(dir);
-  std::filesystem::create_directory(dir);
-  std::ofstream{dir / "a.yaml"} << "name: strict\ncommands: [ls]\n";
-  std::ofstream{dir / "b.txt"} << "not a policy";
+TEST(Policies, TheLastOneOfANameStays) {
   Policies policies = Policies::builtin();
-  policies.load_directory(dir);
+  policies.add(parse_policy("name: strict\ncommands: [ls]\n", "a"));
   EXPECT_EQ(policies.find("strict")->programs(), std::vector<std::string>{"ls"});
   EXPECT_EQ(policies.names().size(), 3u);
-  std::ofstream{dir / "c.yaml"} << "nonsense";
-  EXPECT_THROW(policies.load_directory(dir), Error);
-  std::filesystem::remove_all(dir);
-  EXPECT_THROW(policies.load_directory(dir), Error);
 }
 
 }  // namespace

@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Policies as YAML: the format is in docs/policy.md.
-#include <yaml-cpp/yaml.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <sstream>
-
 #include "base/error.h"
 #include "policy/policy.h"
 #include "policy/rules.h"
+#include "yaml/reader.h"
 
 extern "C" const char tb_policy_strict_begin[], tb_policy_strict_end[];
 extern "C" const char tb_policy_wide_begin[], tb_policy_wide_end[];
@@ -21,95 +14,64 @@ namespace {
 
 class Loader {
  public:
-  explicit Loader(const std::string& where) : where_(where) {}
+  explicit Loader(const yaml::Reader& reader) : reader_(reader) {}
 
-  Rules load(std::string_view yaml) {
-    try {
-      return read(YAML::Load(std::string{yaml}));
-    } catch (const YAML::Exception& error) {
-      fail(error.mark, error.msg);
-    }
+  Rules load(const yaml::Node& root) {
+    Rules rules;
+    reader_.fields(
+        root,
+        {{"name", [&](const auto& node) { rules.name = reader_.text("name", node); }},
+         {"description",
+          [&](const auto& node) { rules.description = reader_.text("description", node); }},
+         {"commands", [&](const auto& node) { rules.commands = names("commands", node); }},
+         {"builtins", [&](const auto& node) { rules.builtins = names("builtins", node); }},
+         {"forbidden", [&](const auto& node) { rules.forbidden = names("forbidden", node); }},
+         {"unresolved",
+          [&](const auto& node) { rules.refuse_unresolved = refuses_unresolved(node); }},
+         {"confine", [&](const auto& node) { rules.confine = reader_.truth("confine", node); }},
+         {"terminals",
+          [&](const auto& node) { rules.terminals = reader_.truth("terminals", node); }}});
+    check(root, rules);
+    finish(rules);
+    return rules;
   }
 
  private:
-  [[noreturn]] void fail(const YAML::Mark& mark, const std::string& what) const {
-    std::string at = where_;
-    if (!mark.is_null()) at += ":" + std::to_string(mark.line + 1);
-    throw Error{Code::invalid, "policy " + at + ": " + what};
-  }
-
-  std::string text(const std::string& key, const YAML::Node& node) const {
-    if (!node.IsScalar()) fail(node.Mark(), key + " must be text");
-    return node.Scalar();
-  }
-
-  bool truth(const std::string& key, const YAML::Node& node) const {
-    const std::string value = text(key, node);
-    if (value != "true" && value != "false") fail(node.Mark(), key + " must be true or false");
-    return value == "true";
-  }
-
-  Names names(const std::string& key, const YAML::Node& node) const {
-    if (!node.IsSequence()) fail(node.Mark(), key + " must be a list of names, as [a, b]");
+  Names names(const std::string& key, const yaml::Node& node) const {
     Names names;
-    for (const YAML::Node& item : node) {
-      const std::string name = text(key, item);
+    if (node.kind != yaml::Node::Kind::list) {
+      reader_.fail(node.line, key + " must be a list of names, as [a, b]");
+      return names;
+    }
+    for (const yaml::Node& item : node.items) {
+      const std::string name = reader_.text(key, item);
       if (name.empty() || name.find_first_of("/ \t\n'\"$`\\") != std::string::npos) {
-        fail(item.Mark(), key + ": '" + name + "' must be a plain name without a path");
+        reader_.fail(item.line, key + ": '" + name + "' must be a plain name without a path");
       }
       names.insert(name);
     }
     return names;
   }
 
-  void set(Rules& rules, const std::string& key, const YAML::Node& mark, const YAML::Node& value) {
-    if (key == "name") {
-      rules.name = text(key, value);
-    } else if (key == "description") {
-      rules.description = text(key, value);
-    } else if (key == "commands") {
-      rules.commands = names(key, value);
-    } else if (key == "builtins") {
-      rules.builtins = names(key, value);
-    } else if (key == "forbidden") {
-      rules.forbidden = names(key, value);
-    } else if (key == "unresolved") {
-      const std::string what = text(key, value);
-      if (what != "refuse" && what != "allow") {
-        fail(value.Mark(), "unresolved must be refuse or allow");
-      }
-      rules.refuse_unresolved = what == "refuse";
-    } else if (key == "confine") {
-      rules.confine = truth(key, value);
-    } else if (key == "terminals") {
-      rules.terminals = truth(key, value);
-    } else {
-      fail(mark.Mark(), "unknown key '" + key +
-                            "'; known are name, description, commands, builtins, forbidden, "
-                            "unresolved, confine and terminals");
+  bool refuses_unresolved(const yaml::Node& node) const {
+    const std::string what = reader_.text("unresolved", node);
+    if (what != "refuse" && what != "allow") {
+      reader_.fail(node.line, "unresolved must be refuse or allow");
     }
+    return what != "allow";
   }
 
-  Rules read(const YAML::Node& root) {
-    if (!root.IsMap()) fail(root.Mark(), "must be a map of keys; the first is name");
-    Rules rules;
-    std::set<std::string> seen;
-    for (const auto& entry : root) {
-      const std::string key = text("a key", entry.first);
-      if (!seen.insert(key).second) fail(entry.first.Mark(), "'" + key + "' stands there twice");
-      set(rules, key, entry.first, entry.second);
-    }
-    if (rules.name.empty()) fail(root.Mark(), "name is missing");
+  void check(const yaml::Node& root, const Rules& rules) const {
+    if (rules.name.empty()) reader_.fail(root.line, "name is missing");
     if (rules.confine && !rules.commands) {
-      fail(root.Mark(), "confine: true needs commands, the programs that may run");
+      reader_.fail(root.line, "confine: true needs commands, the programs that may run");
     }
     for (const std::string& name : rules.forbidden) {
       if (rules.commands && rules.commands->contains(name)) {
-        fail(root.Mark(), "'" + name + "' is in commands and in forbidden; take it out of one");
+        reader_.fail(root.line,
+                     "'" + name + "' is in commands and in forbidden; take it out of one");
       }
     }
-    finish(rules);
-    return rules;
   }
 
   static void finish(Rules& rules) {
@@ -120,13 +82,24 @@ class Loader {
     }
   }
 
-  const std::string& where_;
+  const yaml::Reader& reader_;
 };
 
 }  // namespace
 
-Policy parse_policy(std::string_view yaml, const std::string& where) {
-  return Policy{std::make_shared<const Rules>(Loader{where}.load(yaml))};
+std::optional<Policy> read_policy(const yaml::Reader& reader, const yaml::Node& root) {
+  Rules rules = Loader{reader}.load(root);
+  if (rules.name.empty()) return std::nullopt;
+  return Policy{std::make_shared<const Rules>(std::move(rules))};
+}
+
+Policy parse_policy(std::string_view text, const std::string& where) {
+  yaml::Problems problems;
+  const yaml::Reader reader{where, problems};
+  std::optional<Policy> policy;
+  if (const auto root = reader.parse(text)) policy = read_policy(reader, *root);
+  if (!problems.empty()) throw Error{Code::invalid, "policy " + problems.lines().front()};
+  return *policy;
 }
 
 Policies Policies::builtin() {
@@ -136,28 +109,14 @@ Policies Policies::builtin() {
                                    Bytes{tb_policy_wide_begin, tb_policy_wide_end},
                                    Bytes{tb_policy_open_begin, tb_policy_open_end}}) {
     Policy policy = parse_policy({begin, static_cast<std::size_t>(end - begin)}, "in the binary");
-    policies.policies_.insert_or_assign(policy.name(), policy);
+    policies.add(std::move(policy));
   }
   return policies;
 }
 
-void Policies::load_directory(const std::string& dir) {
-  std::error_code failure;
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator{dir, failure}) {
-    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
-  }
-  if (failure) {
-    throw Error{Code::invalid, "read policies of " + dir + ": " + failure.message()};
-  }
-  std::sort(files.begin(), files.end());
-  for (const std::filesystem::path& file : files) {
-    std::ifstream in{file, std::ios::binary};
-    const std::string yaml{std::istreambuf_iterator<char>{in}, {}};
-    if (!in) throw Error{Code::invalid, "read policy " + file.string()};
-    Policy policy = parse_policy(yaml, file.string());
-    policies_.insert_or_assign(policy.name(), policy);
-  }
+void Policies::add(Policy policy) {
+  const std::string name = policy.name();
+  policies_.insert_or_assign(name, std::move(policy));
 }
 
 const Policy* Policies::find(std::string_view name) const {

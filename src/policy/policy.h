@@ -15,6 +15,11 @@
 #include <string_view>
 #include <vector>
 
+namespace tb::yaml {
+class Reader;
+struct Node;
+}  // namespace tb::yaml
+
 namespace tb::policy {
 
 struct Rules;
@@ -61,6 +66,10 @@ class Policy {
   std::shared_ptr<const Rules> rules_;
 };
 
+// Reads one policy of a file that is parsed already; what is wrong with it is noted by the reader,
+// and nothing is the answer if it has not even a name.
+std::optional<Policy> read_policy(const yaml::Reader& reader, const yaml::Node& root);
+
 // Reads one policy; `where` names the text in messages. Throws Error{Code::invalid} with the line
 // and what to do.
 Policy parse_policy(std::string_view yaml, const std::string& where);
@@ -69,9 +78,8 @@ class Policies {
  public:
   // strict, wide and open, which the binary carries.
   static Policies builtin();
-  // Reads every *.yaml of `dir`; a policy replaces another of the same name. Throws Error when one
-  // can't be read: a server must not start with another policy than the one that was written.
-  void load_directory(const std::string& dir);
+  // In place of another of the same name.
+  void add(Policy policy);
 
   const Policy* find(std::string_view name) const;
   std::vector<std::string> names() const;

@@ -179,9 +179,10 @@ class FakeSandbox : public Sandbox {
   }
   std::vector<std::uint32_t> told;  // processes whose end was
   void notified(std::uint32_t process) override { told.push_back(process); }
-  awaitable<std::shared_ptr<Shell>> open_shell(ShellSpec) override {
+  awaitable<std::shared_ptr<Shell>> open_shell(ShellSpec wanted) override {
     auto shell =
         std::make_shared<FakeShell>(executor_, static_cast<std::uint32_t>(shell_list.size() + 1));
+    shell->spec = std::move(wanted);
     shell_list.push_back(shell);
     co_return shell;
   }

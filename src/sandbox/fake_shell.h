@@ -24,6 +24,7 @@ class FakeShell : public Shell {
     become(State::waiting);
   }
 
+  ShellSpec spec;  // as it was asked for
   unsigned opened = 1;
   bool was_restored = false;
   bool is_closed = false;

@@ -26,6 +26,7 @@ struct Limits {
   unsigned cpu_quota = 25000;  // of 100000: one core
   unsigned pids = 256;
   unsigned open_files = 1024;
+  bool operator==(const Limits&) const = default;
 };
 
 // What is kept of a command's output.
@@ -218,15 +219,18 @@ class Sandbox {
   virtual Files& files() = 0;
   // What all of it takes right now.
   virtual awaitable<Load> load() = 0;
+  // Where its ports are reached from outside; empty: nowhere.
+  virtual std::string url() const { return {}; }
 };
 
 struct SandboxSpec {
-  std::string id;  // an id whose files are still there gets them back
-  std::string environment = "host";
+  std::string id;                    // an id whose files are still there gets them back
+  std::string environment = "host";  // what is in it; each provider has words of its own
   Limits limits;
   Milliseconds idle{0};  // 0: never ends by itself
   std::string label;     // kept with it for the next server; empty: belongs to nobody yet
   std::vector<std::string> programs;  // only these can be executed or read; empty: any
+  bool network = false;               // reaches the internet
 };
 
 // One that an earlier server made.

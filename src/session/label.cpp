@@ -8,8 +8,16 @@ namespace tb::session {
 namespace json = boost::json;
 
 StoredSession to_stored(const Session& session) {
-  return {session.id,        session.spec.thread, session.spec.user,    session.spec.policy,
-          session.spec.idle, session.created,     session.last_activity};
+  return {session.id,
+          session.spec.thread,
+          session.spec.user,
+          session.spec.policy,
+          session.spec.idle,
+          session.created,
+          session.last_activity,
+          session.spec.provider,
+          session.spec.environment,
+          session.spec.agent};
 }
 
 std::string to_label(const StoredSession& session) {
@@ -20,6 +28,9 @@ std::string to_label(const StoredSession& session) {
                                       {"thread", session.thread},
                                       {"user", session.user},
                                       {"policy", session.policy},
+                                      {"provider", session.provider},
+                                      {"environment", session.environment},
+                                      {"agent", session.agent},
                                       {"idle_ms", session.idle.count()},
                                       {"created", seconds(session.created)}});
 }
@@ -42,6 +53,9 @@ std::optional<StoredSession> from_label(const std::string& label) {
   session.thread = text("thread");
   session.user = text("user");
   session.policy = text("policy");
+  session.provider = text("provider");
+  session.environment = text("environment");
+  session.agent = text("agent");
   session.idle = Milliseconds{number("idle_ms")};
   constexpr std::int64_t kLatest = 1ll << 32;  // far in the future, and no overflow
   session.created =

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/pool.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/id.h"
 #include "base/log.h"
@@ -11,29 +13,31 @@ namespace {
 constexpr auto kPauseAfterFailure = 2s;
 
 // Tells ready sandboxes of another configuration apart.
-std::string describe(const PoolSettings& settings) {
-  const sandbox::Limits& limits = settings.limits;
-  std::string text = "ready " + settings.environment;
+std::string describe(const Kind& kind) {
+  const sandbox::Limits& limits = kind.limits;
+  std::string text = "ready " + kind.environment;
   for (const std::uint64_t number :
        {limits.memory.count, limits.disk.count, std::uint64_t{limits.cpu_quota},
         std::uint64_t{limits.pids}, std::uint64_t{limits.open_files}}) {
     text += " " + std::to_string(number);
   }
-  for (const std::string& program : settings.programs) text += " " + program;
+  text += kind.network ? " " + kind.provider + " network" : " " + kind.provider;
+  for (const std::string& program : kind.programs) text += " " + program;
   return text;
 }
 
 }  // namespace
 
-Pool::Pool(asio::any_io_executor executor, sandbox::Provider& provider, PoolSettings settings,
+Pool::Pool(asio::any_io_executor executor, const Providers& providers, PoolSettings settings,
            Metrics* metrics)
-    : provider_(provider),
+    : providers_(providers),
       settings_(std::move(settings)),
       metrics_(metrics),
-      label_(describe(settings_)),
       wanted_(executor),
       made_(executor),
-      tasks_(executor, [](const std::string&, std::exception_ptr) {}) {}
+      tasks_(executor, [](const std::string&, std::exception_ptr) {}) {
+  shelves_.push_back({settings_.kind, settings_.size, describe(settings_.kind), {}});
+}
 
 void Pool::open() {
   tasks_.spawn("tend the pool", [this] { return tend(); });
@@ -41,20 +45,60 @@ void Pool::open() {
 
 awaitable<void> Pool::close() { co_await tasks_.close(); }
 
-sandbox::SandboxSpec Pool::spec_for(std::vector<std::string> programs) const {
+// What is not wanted any more leaves its shelf in the background; then the shelf goes too.
+void Pool::keep(std::vector<Stock> stocks) {
+  for (std::size_t i = 1; i < shelves_.size(); ++i) shelves_[i].size = 0;
+  for (Stock& stock : stocks) {
+    const auto same = [&](const Shelf& shelf) { return shelf.kind == stock.kind; };
+    const auto found = std::find_if(shelves_.begin() + 1, shelves_.end(), same);
+    if (found != shelves_.end()) {
+      found->size += stock.size;
+    } else {
+      std::string label = describe(stock.kind);
+      shelves_.push_back({std::move(stock.kind), stock.size, std::move(label), {}});
+    }
+  }
+  const auto empty = [this](const Shelf& shelf) {
+    return &shelf != &shelves_.front() && shelf.size == 0 && shelf.ready.empty();
+  };
+  std::erase_if(shelves_, empty);
+  wanted_.notify_all();
+}
+
+sandbox::SandboxSpec Pool::spec_for(const Kind& kind) {
   sandbox::SandboxSpec spec;
   spec.id = make_uuid();
-  spec.environment = settings_.environment;
-  spec.limits = settings_.limits;
-  spec.programs = std::move(programs);
+  spec.environment = kind.environment;
+  spec.limits = kind.limits;
+  spec.programs = kind.programs;
+  spec.network = kind.network;
   return spec;
 }
 
-awaitable<std::shared_ptr<sandbox::Sandbox>> Pool::make(sandbox::SandboxSpec spec) {
+bool Pool::would_make(const std::string& label) const {
+  const auto same = [&](const Shelf& shelf) { return shelf.label == label; };
+  return std::any_of(shelves_.begin(), shelves_.end(), same);
+}
+
+std::size_t Pool::ready() const {
+  std::size_t count = 0;
+  for (const Shelf& shelf : shelves_) count += shelf.ready.size();
+  return count;
+}
+
+std::size_t Pool::ready(const Kind& kind) const {
+  std::size_t count = 0;
+  for (const Shelf& shelf : shelves_) count += shelf.kind == kind ? shelf.ready.size() : 0;
+  return count;
+}
+
+awaitable<std::shared_ptr<sandbox::Sandbox>> Pool::make(const Kind& kind, std::string label) {
+  sandbox::SandboxSpec spec = spec_for(kind);
+  spec.label = std::move(label);
   const auto began = std::chrono::steady_clock::now();
   std::shared_ptr<sandbox::Sandbox> made;
   try {
-    made = co_await provider_.create(std::move(spec));
+    made = co_await providers_.get(kind.provider).create(std::move(spec));
   } catch (...) {
     if (metrics_) metrics_->sandbox_creations_failed.add();
     throw;
@@ -76,45 +120,51 @@ void Pool::reserve() {
   ++used_;
 }
 
-std::shared_ptr<sandbox::Sandbox> Pool::take_ready() {
-  while (!ready_.empty()) {
-    std::shared_ptr<sandbox::Sandbox> sandbox = std::move(ready_.front());
-    ready_.pop_front();
-    wanted_.notify_all();
-    if (!sandbox->alive()) continue;
-    ++used_;
-    if (metrics_) metrics_->pool_hits.add();
-    return sandbox;
+std::shared_ptr<sandbox::Sandbox> Pool::take_ready(const Kind& kind) {
+  for (Shelf& shelf : shelves_) {
+    if (shelf.kind != kind) continue;
+    while (!shelf.ready.empty()) {
+      std::shared_ptr<sandbox::Sandbox> sandbox = std::move(shelf.ready.front());
+      shelf.ready.pop_front();
+      wanted_.notify_all();
+      if (!sandbox->alive()) continue;
+      ++used_;
+      if (metrics_) metrics_->pool_hits.add();
+      return sandbox;
+    }
   }
   return nullptr;
 }
 
-awaitable<std::shared_ptr<sandbox::Sandbox>> Pool::take(std::vector<std::string> programs) {
+awaitable<std::shared_ptr<sandbox::Sandbox>> Pool::take(Kind kind) {
   const auto now = Clock::now();
   last_taken_ = now;
   if (now >= grow_at_) grow_at_ = now + settings_.refill_delay;
-  const bool like_ready_ones = programs == settings_.programs;
   for (;;) {
-    std::shared_ptr<sandbox::Sandbox> sandbox = like_ready_ones ? take_ready() : nullptr;
-    if (sandbox) co_return sandbox;
+    if (std::shared_ptr<sandbox::Sandbox> sandbox = take_ready(kind)) co_return sandbox;
     // The last place is being filled: that one is for us.
     if (making_ == 0 || used_ + making_ < settings_.capacity) break;
     co_await made_.wait();
   }
-  co_return co_await make_now(std::move(programs));
+  co_return co_await make_now(std::move(kind));
 }
 
 awaitable<void> Pool::give_way() {
-  if (!ready_.empty() && total() > settings_.capacity) co_await remove_ready();
+  if (total() <= settings_.capacity) co_return;
+  // The settings' own first: of the others somebody wants to have so many.
+  for (Shelf& shelf : shelves_) {
+    if (shelf.ready.empty()) continue;
+    co_await remove_ready(shelf);
+    co_return;
+  }
 }
 
-awaitable<std::shared_ptr<sandbox::Sandbox>> Pool::make_now(std::vector<std::string> programs) {
+awaitable<std::shared_ptr<sandbox::Sandbox>> Pool::make_now(Kind kind) {
   reserve();  // at once: others must not count on the same place
   if (metrics_) metrics_->pool_misses.add();
   try {
     co_await give_way();
-    sandbox::SandboxSpec spec = spec_for(std::move(programs));
-    co_return co_await make(std::move(spec));
+    co_return co_await make(kind, {});
   } catch (...) {
     gone();
     throw;
@@ -123,65 +173,112 @@ awaitable<std::shared_ptr<sandbox::Sandbox>> Pool::make_now(std::vector<std::str
 
 bool Pool::drop(const std::string& id) {
   const auto same = [&](const auto& sandbox) { return sandbox->id() == id; };
-  if (std::erase_if(ready_, same) == 0) return false;
-  wanted_.notify_all();
-  return true;
+  for (Shelf& shelf : shelves_) {
+    if (std::erase_if(shelf.ready, same) == 0) continue;
+    wanted_.notify_all();
+    return true;
+  }
+  return false;
 }
 
-std::size_t Pool::wanted_now() const {
+void Pool::put_on_shelf(const std::string& label, std::shared_ptr<sandbox::Sandbox> sandbox) {
+  Shelf* place = nullptr;
+  for (Shelf& shelf : shelves_) {
+    if (shelf.label != label) continue;
+    const bool room = shelf.ready.size() < shelf.size;
+    if (!place || room) place = &shelf;
+    if (room) break;
+  }
+  if (!place) place = &shelves_.front();
+  place->ready.push_back(std::move(sandbox));
+}
+
+void Pool::add_ready(std::shared_ptr<sandbox::Sandbox> sandbox) {
+  const std::string label = sandbox->label();
+  put_on_shelf(label, std::move(sandbox));
+}
+
+bool Pool::unused() const {
+  return settings_.idle.count() > 0 && Clock::now() - last_taken_ > settings_.idle;
+}
+
+std::size_t Pool::wanted_now(const Shelf& shelf) const {
+  if (&shelf != &shelves_.front()) return shelf.size;
+  const bool few = unused() || Clock::now() < grow_at_;
+  return few ? std::min(settings_.minimum, settings_.size) : settings_.size;
+}
+
+Pool::Shelf* Pool::lacking() {
+  if (total() >= settings_.capacity) return nullptr;
   const auto now = Clock::now();
-  const bool unused = settings_.idle.count() > 0 && now - last_taken_ > settings_.idle;
-  return unused || now < grow_at_ ? std::min(settings_.minimum, settings_.size) : settings_.size;
+  for (Shelf& shelf : shelves_) {
+    if (shelf.ready.size() < wanted_now(shelf) && now >= shelf.again) return &shelf;
+  }
+  return nullptr;
 }
 
-bool Pool::lacks() const { return ready_.size() < wanted_now() && total() < settings_.capacity; }
-
-bool Pool::exceeds() const {
-  const bool unused = settings_.idle.count() > 0 && Clock::now() - last_taken_ > settings_.idle;
-  return !ready_.empty() &&
-         (total() > settings_.capacity || (unused && ready_.size() > wanted_now()));
+Pool::Shelf* Pool::exceeding() {
+  Shelf& own = shelves_.front();
+  if (!own.ready.empty() && unused() && own.ready.size() > wanted_now(own)) return &own;
+  for (Shelf& shelf : shelves_) {
+    const bool too_many = &shelf != &own && shelf.ready.size() > shelf.size;
+    if (!shelf.ready.empty() && (too_many || total() > settings_.capacity)) return &shelf;
+  }
+  return nullptr;
 }
 
 Milliseconds Pool::until_change() const {
-  const auto growing = std::chrono::ceil<Milliseconds>(grow_at_ - Clock::now());
-  return growing.count() > 0 ? std::min(growing, settings_.sweep) : settings_.sweep;
+  Milliseconds wait = settings_.sweep;
+  const auto no_later_than = [&](Clock::time_point time) {
+    const auto left = std::chrono::ceil<Milliseconds>(time - Clock::now());
+    if (left.count() > 0) wait = std::min(wait, left);
+  };
+  no_later_than(grow_at_);
+  for (const Shelf& shelf : shelves_) no_later_than(shelf.again);
+  return wait;
 }
 
 awaitable<void> Pool::tend() {
   for (;;) {
-    if (lacks()) {
-      co_await make_ready();
-    } else if (exceeds()) {
-      co_await remove_ready();
+    if (const Shelf* shelf = lacking()) {
+      co_await make_ready(shelf->kind, shelf->label);
+    } else if (Shelf* full = exceeding()) {
+      co_await remove_ready(*full);
     } else {
-      co_await wanted_.until([this] { return lacks(); }, until_change());
+      co_await wanted_.until([this] { return lacking() || exceeding(); }, until_change());
     }
   }
 }
 
-awaitable<void> Pool::make_ready() {
-  bool failed = false;
+// The shelves may be others by the time that it is made.
+awaitable<void> Pool::make_ready(Kind kind, std::string label) {
   ++making_;
   try {
-    sandbox::SandboxSpec spec = spec_for(settings_.programs);
-    if (settings_.labelled) spec.label = label_;
-    std::shared_ptr<sandbox::Sandbox> sandbox = co_await make(std::move(spec));
-    ready_.push_back(std::move(sandbox));
+    std::string told = settings_.labelled ? label : std::string{};
+    std::shared_ptr<sandbox::Sandbox> sandbox = co_await make(kind, std::move(told));
+    if (would_make(label)) {
+      put_on_shelf(label, std::move(sandbox));
+    } else {
+      const std::string id = sandbox->id();
+      co_await providers_.get(kind.provider).destroy(id);
+    }
   } catch (const Error& error) {
-    failed = true;
-    log(LogLevel::warning, "pool_refill_failed", {{"error", error.what()}});
+    log(LogLevel::warning, "pool_refill_failed",
+        {{"provider", kind.provider}, {"error", error.what()}});
+    // A kind that can't be made must not keep the others from being made.
+    for (Shelf& shelf : shelves_) {
+      if (shelf.kind == kind) shelf.again = Clock::now() + kPauseAfterFailure;
+    }
   }
   --making_;
   made_.notify_all();
-  if (!failed) co_return;
-  asio::steady_timer pause{co_await asio::this_coro::executor, kPauseAfterFailure};
-  co_await pause.async_wait(asio::use_awaitable);
 }
 
-awaitable<void> Pool::remove_ready() {
-  const std::string id = ready_.back()->id();
-  ready_.pop_back();
-  co_await provider_.destroy(id);
+awaitable<void> Pool::remove_ready(Shelf& shelf) {
+  const std::string id = shelf.ready.back()->id();
+  sandbox::Provider* provider = providers_.find(shelf.kind.provider);
+  shelf.ready.pop_back();
+  if (provider) co_await provider->destroy(id);
 }
 
 }  // namespace tb::session

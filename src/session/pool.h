@@ -10,8 +10,19 @@
 #include "base/async.h"
 #include "sandbox/sandbox.h"
 #include "session/metrics.h"
+#include "session/providers.h"
 
 namespace tb::session {
+
+// What a sandbox is made as. Those of one kind can stand for each other.
+struct Kind {
+  std::string provider = kNative;
+  std::string environment = "host";
+  sandbox::Limits limits;
+  std::vector<std::string> programs;  // that it is confined to; empty: any
+  bool network = false;
+  bool operator==(const Kind&) const = default;
+};
 
 struct PoolSettings {
   std::size_t size = 10;      // kept ready
@@ -21,37 +32,41 @@ struct PoolSettings {
   // Down to the minimum when no session was created for so long; 0: never.
   Milliseconds idle{0};
   Milliseconds sweep = 5min;  // how often that is looked at
-  std::string environment = "host";
-  sandbox::Limits limits;
-  bool labelled = true;  // ready ones are for the next server; else they go with this one
-  std::vector<std::string> programs;  // that ready ones are confined to; empty: any
+  bool labelled = true;       // ready ones are for the next server; else they go with this one
+  Kind kind;                  // of those that are ready
+};
+
+// A kind of which so many are ready whatever happens, beside the others.
+struct Stock {
+  Kind kind;
+  std::size_t size = 0;
 };
 
 class Pool {
  public:
   // Without `metrics` nobody counts.
-  Pool(asio::any_io_executor executor, sandbox::Provider& provider, PoolSettings settings,
+  Pool(asio::any_io_executor executor, const Providers& providers, PoolSettings settings,
        Metrics* metrics = nullptr);
 
   // Begins to fill it in the background.
   void open();
   awaitable<void> close();
 
-  // A fresh sandbox confined to `programs`: a ready one, or one made now. Throws Error{exhausted}
-  // at the capacity.
-  awaitable<std::shared_ptr<sandbox::Sandbox>> take(std::vector<std::string> programs);
-  // Ready ones.
-  awaitable<std::shared_ptr<sandbox::Sandbox>> take() { return take(settings_.programs); }
-  sandbox::SandboxSpec spec_for(std::vector<std::string> programs) const;
+  // What is kept beside the settings' kind, in place of what was before.
+  void keep(std::vector<Stock> stocks);
+
+  // A fresh sandbox of this kind: a ready one, or one made now. Throws Error{exhausted} at the
+  // capacity.
+  awaitable<std::shared_ptr<sandbox::Sandbox>> take(Kind kind);
+  awaitable<std::shared_ptr<sandbox::Sandbox>> take() { return take(settings_.kind); }
+  static sandbox::SandboxSpec spec_for(const Kind& kind);
   // Whether a ready sandbox of an earlier server, with this label, is what we would make today.
-  bool would_make(const std::string& label) const { return label == label_; }
-  const std::string& ready_label() const { return label_; }
+  bool would_make(const std::string& label) const;
+  const std::string& ready_label() const { return shelves_.front().label; }
   // One that take() gave is gone.
   void gone();
   // A ready one of an earlier server, or one in use.
-  void add_ready(std::shared_ptr<sandbox::Sandbox> sandbox) {
-    ready_.push_back(std::move(sandbox));
-  }
+  void add_ready(std::shared_ptr<sandbox::Sandbox> sandbox);
   void count_used() { ++used_; }
   // A place for one that comes back. Throws Error{exhausted} at the capacity.
   void reserve();
@@ -60,31 +75,40 @@ class Pool {
   // A ready one that ended by itself.
   bool drop(const std::string& id);
 
-  std::size_t ready() const { return ready_.size(); }
+  std::size_t ready() const;
+  std::size_t ready(const Kind& kind) const;
   std::size_t used() const { return used_; }
   const PoolSettings& settings() const { return settings_; }
 
  private:
   using Clock = std::chrono::steady_clock;
-  std::shared_ptr<sandbox::Sandbox> take_ready();
-  awaitable<std::shared_ptr<sandbox::Sandbox>> make_now(std::vector<std::string> programs);
+  struct Shelf {
+    Kind kind;
+    std::size_t size;
+    std::string label;  // of those that are ready
+    std::deque<std::shared_ptr<sandbox::Sandbox>> ready;
+    Clock::time_point again{};  // after a failure
+  };
+  std::shared_ptr<sandbox::Sandbox> take_ready(const Kind& kind);
+  awaitable<std::shared_ptr<sandbox::Sandbox>> make_now(Kind kind);
   awaitable<void> tend();
-  awaitable<void> make_ready();
-  awaitable<void> remove_ready();
-  std::size_t total() const { return ready_.size() + used_ + making_; }
-  std::size_t wanted_now() const;
-  bool lacks() const;
-  bool exceeds() const;
+  awaitable<void> make_ready(Kind kind, std::string label);
+  awaitable<void> remove_ready(Shelf& shelf);
+  void put_on_shelf(const std::string& label, std::shared_ptr<sandbox::Sandbox> sandbox);
+  std::size_t total() const { return ready() + used_ + making_; }
+  bool unused() const;
+  std::size_t wanted_now(const Shelf& shelf) const;
+  Shelf* lacking();
+  Shelf* exceeding();
   Milliseconds until_change() const;
-  awaitable<std::shared_ptr<sandbox::Sandbox>> make(sandbox::SandboxSpec spec);
+  awaitable<std::shared_ptr<sandbox::Sandbox>> make(const Kind& kind, std::string label);
 
-  sandbox::Provider& provider_;
+  const Providers& providers_;
   PoolSettings settings_;
   Metrics* metrics_;
-  const std::string label_;  // of ready ones
-  Signal wanted_;            // there may be something to refill
-  Signal made_;              // a creation in the background is over
-  std::deque<std::shared_ptr<sandbox::Sandbox>> ready_;
+  Signal wanted_;              // there may be something to refill
+  Signal made_;                // a creation in the background is over
+  std::deque<Shelf> shelves_;  // the first is the settings'
   std::size_t used_ = 0;
   std::size_t making_ = 0;
   Clock::time_point grow_at_{};  // from then on to the full size

@@ -14,24 +14,29 @@ namespace {
 struct World {
   TestLoop loop;
   sandbox::FakeProvider provider{loop.executor()};
+  Providers providers;
   Metrics metrics;
   Pool pool;
 
   World(std::size_t size, std::size_t capacity) : World(settings(size, capacity)) {}
   explicit World(PoolSettings settings)
-      : pool(loop.executor(), provider, std::move(settings), &metrics) {
+      : pool(loop.executor(), with(providers, provider), std::move(settings), &metrics) {
     set_log(LogLevel::off, false);
   }
   ~World() {
     loop.run(pool.close());
     set_log(LogLevel::info, false);
   }
+  static Providers& with(Providers& providers, sandbox::Provider& provider) {
+    providers.add(kNative, provider);
+    return providers;
+  }
   static PoolSettings settings(std::size_t size, std::size_t capacity) {
     PoolSettings pool;
     pool.size = size;
     pool.capacity = capacity;
-    pool.environment = "image:/x";
-    pool.limits.pids = 77;
+    pool.kind.environment = "image:/x";
+    pool.kind.limits.pids = 77;
     return pool;
   }
   void open() {
@@ -39,11 +44,13 @@ struct World {
     loop.settle();
   }
   auto take() { return loop.start(pool.take()); }
-  // Of a kind that is never ready.
-  auto take_other() {
-    std::vector<std::string> programs{"other"};
-    return loop.start(pool.take(std::move(programs)));
+  static Kind other() {
+    Kind kind;
+    kind.programs = {"other"};
+    return kind;
   }
+  // Of a kind that is not ready, unless the pool keeps it.
+  auto take_other() { return loop.start(pool.take(other())); }
   void wait_ready(std::size_t count) {
     auto task = [this, count]() -> awaitable<bool> {
       asio::steady_timer timer{loop.executor()};
@@ -233,14 +240,64 @@ TEST(Pool, KnowsReadyOnesOfOtherSettingsApart) {
   EXPECT_TRUE(World(1, 2).pool.would_make(world.pool.ready_label()));
   EXPECT_TRUE(World(2, 9).pool.would_make(world.pool.ready_label()));
   std::vector<PoolSettings> others(5, World::settings(1, 2));
-  others[0].environment = "host";
-  others[1].limits.pids = 78;
-  others[2].limits.memory = 1_GiB;
-  others[3].limits.disk = 1_GiB;
-  others[4].programs = {"ls"};
+  others[0].kind.environment = "host";
+  others[1].kind.limits.pids = 78;
+  others[2].kind.limits.memory = 1_GiB;
+  others[3].kind.limits.disk = 1_GiB;
+  others[4].kind.programs = {"ls"};
   for (const PoolSettings& other : others) {
     EXPECT_FALSE(World{other}.pool.would_make(world.pool.ready_label()));
   }
+}
+
+TEST(Pool, KeepsOtherKindsReadyToo) {
+  World world{1, 10};
+  world.pool.keep({{World::other(), 2}});
+  world.open();
+  EXPECT_EQ(world.pool.ready(), 3u);
+  EXPECT_EQ(world.pool.ready(World::other()), 2u);
+  EXPECT_TRUE(world.take_other()->get());
+  EXPECT_EQ(world.metrics.pool_hits.value(), 1u);
+  EXPECT_EQ(world.pool.ready(World::other()), 2u);  // made again
+  // Two environments may mean the same kind.
+  world.pool.keep({{World::other(), 2}, {World::other(), 1}});
+  world.loop.settle();
+  EXPECT_EQ(world.pool.ready(World::other()), 3u);
+}
+
+TEST(Pool, LetsAKindGoThatIsNotKeptAnyMore) {
+  World world{1, 10};
+  world.pool.keep({{World::other(), 2}});
+  world.open();
+  world.pool.keep({});
+  world.loop.settle();
+  EXPECT_EQ(world.pool.ready(), 1u);
+  EXPECT_EQ(world.provider.sandboxes.size(), 1u);
+  world.pool.keep({});
+  EXPECT_EQ(world.pool.ready(World::other()), 0u);
+}
+
+TEST(Pool, AKindThatIsDroppedWhileOneIsMadeLeavesNothing) {
+  World world{0, 10};
+  world.provider.hold();
+  world.pool.keep({{World::other(), 1}});
+  world.open();
+  world.pool.keep({});
+  world.provider.let_go();
+  world.loop.settle();
+  EXPECT_EQ(world.pool.ready(), 0u);
+  EXPECT_TRUE(world.provider.sandboxes.empty());
+}
+
+TEST(Pool, AKindThatCanNotBeMadeDoesNotStopTheOthers) {
+  World world{1, 10};
+  Kind absent;
+  absent.provider = "docker";
+  world.pool.keep({{absent, 1}});
+  world.open();
+  EXPECT_EQ(world.pool.ready(), 1u);
+  world.take()->get();
+  EXPECT_EQ(world.pool.ready(), 1u);
 }
 
 TEST(Pool, ClosesWhileItIsFilling) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an earlier server left: sessions of the store, sandboxes of the keeper, and what only one
 // of the two knows.
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/log.h"
 #include "session/label.h"
@@ -29,21 +31,22 @@ awaitable<void> Sessions::open() {
     const std::string id = stored.id;
     known.emplace(id, std::move(stored));
   }
-  std::vector<sandbox::Found> all = co_await provider_.list();
-  std::vector<std::string> ids;
-  for (const sandbox::Found& found : all) ids.push_back(found.id);
+  restock();
+  std::vector<std::string> answered;
+  std::vector<Left> all = co_await list_all(answered);
   // First: a thread of theirs may have another session by now.
-  co_await drop_without_files(known, ids);
+  co_await drop_without_files(known, all, answered);
+  remember_unreachable(known, answered);
   // All at once: one that does not answer keeps nobody waiting for long.
   Signal done{executor_};
   TaskGroup tasks{executor_, [](const std::string&, std::exception_ptr) {}};
   std::size_t left = all.size();
-  for (sandbox::Found& found : all) {
-    tasks.spawn("adopt", [&, found = std::move(found)]() -> awaitable<void> {
+  for (Left& one : all) {
+    tasks.spawn("adopt", [&, one = std::move(one)]() -> awaitable<void> {
       try {
-        co_await adopt(found, known);
+        co_await adopt(one, known);
       } catch (const std::exception& error) {
-        events_.session_adoption_failed({.session = found.id}, error.what());
+        events_.session_adoption_failed({.session = one.found.id}, error.what());
       }
       if (--left == 0) done.notify_all();
     });
@@ -54,44 +57,84 @@ awaitable<void> Sessions::open() {
   pool_.open();
 }
 
+// A provider that can't be reached keeps nobody else from starting.
+awaitable<std::vector<Sessions::Left>> Sessions::list_all(std::vector<std::string>& answered) {
+  std::vector<Left> all;
+  for (const std::string& name : providers_.names()) {
+    // Without it there is no server.
+    const bool vital = name == kNative;
+    std::exception_ptr failure;
+    try {
+      std::vector<sandbox::Found> found = co_await providers_.find(name)->list();
+      answered.push_back(name);
+      for (sandbox::Found& one : found) all.push_back({name, std::move(one)});
+    } catch (const Error& error) {
+      failure = std::current_exception();
+      log(LogLevel::error, "provider_unreachable", {{"provider", name}, {"error", error.what()}});
+    }
+    if (failure && vital) std::rethrow_exception(failure);
+  }
+  co_return all;
+}
+
+// Their sandboxes may be there: they sleep until their provider is back.
+void Sessions::remember_unreachable(const Known& known, const std::vector<std::string>& answered) {
+  for (const auto& [id, stored] : known) {
+    const std::string provider = stored.provider.empty() ? kNative : stored.provider;
+    if (std::find(answered.begin(), answered.end(), provider) != answered.end()) continue;
+    Left left;
+    left.provider = provider;
+    left.found.id = id;
+    if (const auto session = recall(left, known)) insert(session);
+  }
+}
+
 // The keeper's label knows whose it is even if the store was lost; the store knows more.
-std::shared_ptr<Session> Sessions::recall(const sandbox::Found& found, const Known& known) const {
+std::shared_ptr<Session> Sessions::recall(const Left& left, const Known& known) const {
+  const sandbox::Found& found = left.found;
   std::optional<StoredSession> stored = from_label(found.label);
   const auto kept = known.find(found.id);
   if (kept != known.end() && sound(kept->second)) stored = kept->second;
   if (!stored) return nullptr;
-  const policy::Policy* policy = policies_.find(stored->policy);
+  const policy::Policy* policy = registry_.policies().find(stored->policy);
   if (!policy) {
     // It was made under rules that are not known any more: better too strict than too loose.
     log(LogLevel::warning, "policy_unknown",
         {{"session", found.id.substr(0, 12)}, {"policy", stored->policy}, {"instead", "strict"}});
     policy = &policy_named("strict");
   }
-  auto session = std::shared_ptr<Session>(
-      new Session{found.id,
-                  {stored->thread, stored->user, stored->policy, stored->idle},
-                  *policy,
-                  stored->created,
-                  stored->last_activity});
+  SessionSpec spec;
+  spec.thread = stored->thread;
+  spec.user = stored->user;
+  spec.policy = stored->policy;
+  spec.idle = stored->idle;
+  spec.provider = left.provider;
+  spec.environment = stored->environment;
+  spec.agent = stored->agent;
+  auto session = std::shared_ptr<Session>(new Session{found.id, std::move(spec), *policy});
+  session->created = stored->created;
+  session->last_activity = stored->last_activity;
+  settle(*session);
   return session;
 }
 
 std::shared_ptr<Session> Sessions::remember(const sandbox::Found& found) {
   if (auto session = find(found.id)) return session;
   const Known nothing;
-  std::shared_ptr<Session> session = recall(found, nothing);
+  const Left left{providers_.default_name(), found};
+  std::shared_ptr<Session> session = recall(left, nothing);
   if (!session) return nullptr;
   if (find_thread(session->spec.thread)) session->spec.thread.clear();
   insert(session);
   return session;
 }
 
-awaitable<std::shared_ptr<sandbox::Sandbox>> Sessions::reach(const sandbox::Found& found) {
+awaitable<std::shared_ptr<sandbox::Sandbox>> Sessions::reach(const Left& left) {
   try {
-    if (found.alive) co_return co_await provider_.adopt(found);
+    if (left.found.alive) co_return co_await providers_.find(left.provider)->adopt(left.found);
   } catch (const std::exception& error) {
     // A session whose sandbox is lost still has its files.
-    events_.session_adoption_failed({.session = found.id}, error.what());
+    events_.session_adoption_failed({.session = left.found.id}, error.what());
   }
   co_return nullptr;
 }
@@ -107,22 +150,23 @@ awaitable<void> Sessions::expect_ends(std::shared_ptr<Session> session) {
   }
 }
 
-awaitable<void> Sessions::adopt(sandbox::Found found, const Known& known) {
-  const std::shared_ptr<Session> session = recall(found, known);
+awaitable<void> Sessions::adopt(Left left, const Known& known) {
+  const sandbox::Found& found = left.found;
+  const std::shared_ptr<Session> session = recall(left, known);
   if (!session) {
     // A ready one is as good as new if it is what this server would make.
     const bool ready = found.alive && pool_.would_make(found.label);
     std::shared_ptr<sandbox::Sandbox> box;
-    if (ready) box = co_await reach(found);
+    if (ready) box = co_await reach(left);
     if (box) {
       pool_.add_ready(std::move(box));
       co_return;
     }
     log(LogLevel::info, "sandbox_orphan_removed", {{"sandbox", found.id.substr(0, 12)}});
-    co_await provider_.destroy(found.id);
+    co_await destroy(left.provider, found.id);
     co_return;
   }
-  session->sandbox = co_await reach(found);
+  session->sandbox = co_await reach(left);
   if (session->sandbox) {
     pool_.count_used();
     for (const auto& process : session->sandbox->processes()) {
@@ -132,7 +176,8 @@ awaitable<void> Sessions::adopt(sandbox::Found found, const Known& known) {
   }
   if (session->sandbox && !from_label(found.label)) {
     // Its server died between the two.
-    provider_.assign(*session->sandbox, to_label(to_stored(*session)), session->spec.idle);
+    providers_.find(left.provider)
+        ->assign(*session->sandbox, to_label(to_stored(*session)), session->spec.idle);
   }
   if (find_thread(session->spec.thread)) session->spec.thread.clear();
   insert(session);
@@ -156,10 +201,13 @@ awaitable<void> Sessions::drop_row(std::string id) {
 }
 
 // Ended while no server was there: the files are gone with the sandbox.
-awaitable<void> Sessions::drop_without_files(const Known& known,
-                                             const std::vector<std::string>& found) {
+awaitable<void> Sessions::drop_without_files(const Known& known, const std::vector<Left>& found,
+                                             const std::vector<std::string>& answered) {
   for (const auto& [id, stored] : known) {
-    if (std::find(found.begin(), found.end(), id) != found.end()) continue;
+    const auto same = [&](const Left& left) { return left.found.id == id; };
+    if (std::any_of(found.begin(), found.end(), same)) continue;
+    const std::string provider = stored.provider.empty() ? kNative : stored.provider;
+    if (std::find(answered.begin(), answered.end(), provider) == answered.end()) continue;
     co_await drop_row(id);
     const Who who{stored.user, stored.thread, id};
     const auto age = std::chrono::system_clock::now() - stored.created;

@@ -62,7 +62,7 @@ awaitable<void> Sessions::revive(std::shared_ptr<Session> session) {
   if (!find(session->id)) {
     // It was removed meanwhile: nothing of it may stay.
     pool_.gone();
-    co_await provider_.destroy(session->id);
+    co_await destroy(session->spec.provider, session->id);
     throw expired();
   }
   session->sandbox = std::move(sandbox);
@@ -73,21 +73,22 @@ awaitable<void> Sessions::revive(std::shared_ptr<Session> session) {
 // It may run already, made by another program.
 awaitable<std::shared_ptr<sandbox::Sandbox>> Sessions::bring_back(const Session& session) {
   const std::string label = to_label(to_stored(session));
-  sandbox::SandboxSpec spec = pool_.spec_for(programs_of(session.policy));
+  sandbox::Provider& provider = providers_.get(session.spec.provider);
+  sandbox::SandboxSpec spec = Pool::spec_for(session.kind);
   spec.id = session.id;
   spec.idle = session.spec.idle;
   spec.label = label;
-  if (!shared_) co_return co_await provider_.create(std::move(spec));
+  if (!shared_) co_return co_await provider.create(std::move(spec));
   for (int attempt = 0;; ++attempt) {
     try {
       sandbox::Found found{spec.id, label, true};
-      co_return co_await provider_.join(std::move(found));
+      co_return co_await provider.join(std::move(found));
     } catch (const Error& error) {
       if (error.code() != Code::not_found) throw;
     }
     try {
       sandbox::SandboxSpec again = spec;
-      co_return co_await provider_.create(std::move(again));
+      co_return co_await provider.create(std::move(again));
     } catch (const Error& error) {
       if (error.code() != Code::conflict || attempt == 2) throw;  // another one was faster
     }
@@ -98,7 +99,7 @@ void Sessions::release(const std::shared_ptr<Session>& session) {
   const auto sandbox = std::exchange(session->sandbox, nullptr);
   if (!sandbox) return;
   pool_.gone();
-  provider_.release(*sandbox);
+  providers_.find(session->spec.provider)->release(*sandbox);
 }
 
 }  // namespace tb::session

@@ -242,6 +242,9 @@ TEST(Label, ComesBackWithOddCharacters) {
     session.thread = odd;
     session.user = odd;
     session.policy = odd;
+    session.provider = odd;
+    session.environment = odd;
+    session.agent = odd;
     session.idle = 1234567ms;
     session.created = WallTime{std::chrono::seconds{1700000000}};
     const auto back = from_label(to_label(session));
@@ -249,6 +252,9 @@ TEST(Label, ComesBackWithOddCharacters) {
     EXPECT_EQ(back->id, "id-1");
     EXPECT_EQ(back->thread, odd);
     EXPECT_EQ(back->user, odd);
+    EXPECT_EQ(back->provider, odd);
+    EXPECT_EQ(back->environment, odd);
+    EXPECT_EQ(back->agent, odd);
     EXPECT_EQ(back->idle, 1234567ms);
     EXPECT_EQ(back->created, session.created);
   }

@@ -4,34 +4,52 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "policy/policy.h"
 #include "sandbox/sandbox.h"
 #include "session/events.h"
+#include "session/pool.h"
 #include "session/store.h"
 
 namespace tb::session {
 
 struct SessionSpec {
-  std::string thread;  // empty: anonymous, nobody can find it but by its id
-  std::string user;    // for logs only
-  std::string policy;  // empty: the server's default
-  Milliseconds idle = 30min;
+  std::string thread;         // empty: anonymous, nobody can find it but by its id
+  std::string user;           // for logs only
+  std::string policy;         // empty: the environment's, or the server's default
+  Milliseconds idle = 30min;  // 0: the environment's, or the server's
+  std::string provider;       // empty: the agent's, the environment's, or the server's default
+  std::string environment;    // of the registry; empty: the agent's, or none
+  std::string agent;          // of the registry; empty: none
+};
+
+// What its environment means for a session, beside the sandbox.
+struct Surroundings {
+  std::vector<std::pair<std::string, std::string>> variables;  // of each command
+  std::optional<Milliseconds> command_timeout;
+  std::optional<Bytes> disk;
+  bool network = false;
 };
 
 struct Session {
   std::string id;  // its sandbox's too
   SessionSpec spec;
   policy::Policy policy;  // fixed at its creation
-  WallTime created;
-  WallTime last_activity;
-  std::shared_ptr<sandbox::Sandbox> sandbox;  // null: only the files are there, as after a crash
-  unsigned uses = 0;                          // requests at work on it right now
-  std::chrono::steady_clock::time_point renewed;
-  std::chrono::steady_clock::time_point used_until;  // idle time begins then at the earliest
+  Kind kind = {};
+  Surroundings surroundings = {};
+  WallTime created = {};
+  WallTime last_activity = {};
+  // Null: only the files are there, as after a crash.
+  std::shared_ptr<sandbox::Sandbox> sandbox = nullptr;
+  unsigned uses = 0;  // requests at work on it right now
+  std::chrono::steady_clock::time_point renewed = {};
+  std::chrono::steady_clock::time_point used_until = {};  // idle time begins then at the earliest
 
   WallTime expires() const { return last_activity + spec.idle; }
   Who who(std::string_view request = {}) const { return {spec.user, spec.thread, id, request}; }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/sessions.h"
 
+#include <algorithm>
+#include <tuple>
+
 #include "base/error.h"
 #include "base/log.h"
 #include "session/label.h"
@@ -10,68 +13,43 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr Milliseconds kMargin = 5s;  // beyond a command's timeout, for its end to arrive
-
 Milliseconds since(Clock::time_point start) {
   return std::chrono::duration_cast<Milliseconds>(Clock::now() - start);
 }
 
-std::string join_names(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
-Refused refused_because(const policy::Refusal& refusal) {
-  if (refusal.pattern) return Refused::forbidden;
-  if (refusal.message == "Empty command") return Refused::empty;
-  if (refusal.message.starts_with("Command '")) return Refused::not_allowed;
-  if (refusal.message.starts_with("Invalid command syntax")) return Refused::syntax;
-  return Refused::unresolved;
-}
-
-PoolSettings with_programs(PoolSettings settings, const policy::Policy& policy) {
-  settings.programs = programs_of(policy);
-  return settings;
-}
-
-std::string text_of(const sandbox::Command& command) {
-  if (!command.script.empty() || command.argv.empty()) return command.script;
-  std::string text;
-  for (const std::string& word : command.argv) text += (text.empty() ? "" : " ") + word;
-  return text;
-}
-
-// The text that a policy can read: words of an argv are data, whatever they hold.
-std::string as_script(const sandbox::Command& command) {
-  if (!command.script.empty() || command.argv.empty()) return command.script;
-  std::string text;
-  for (const std::string& word : command.argv) {
-    text += text.empty() ? "'" : " '";
-    for (const char c : word) text += c == '\'' ? std::string{"'\\''"} : std::string(1, c);
-    text += "'";
+PoolSettings with_kind(PoolSettings settings, const policy::Policy& policy,
+                       const Providers& providers) {
+  settings.kind.programs = programs_of(policy);
+  settings.kind.provider = providers.default_name();
+  if (providers.takes(settings.kind.provider) != Providers::Takes::root) {
+    settings.kind.environment.clear();  // the provider's own
   }
-  return text;
+  return settings;
 }
 
 }  // namespace
 
 Sessions::Sessions(asio::any_io_executor executor, Parts parts, Settings settings)
     : executor_(executor),
-      provider_(parts.provider),
+      providers_(parts.providers),
       store_(parts.store),
       events_(parts.events),
-      policies_(parts.policies),
+      registry_(parts.registry),
       notifier_(parts.notifier),
-      default_policy_(policy_named(settings.default_policy)),
+      default_policy_(settings.default_policy),
+      idle_(settings.idle),
       shared_(settings.shared),
-      pool_(executor, parts.provider, with_programs(std::move(settings.pool), default_policy_),
+      pool_(executor, parts.providers,
+            with_kind(std::move(settings.pool), default_policy(), parts.providers),
             &parts.events.metrics()),
       gone_(executor),
       tasks_(executor, [](const std::string& name, std::exception_ptr) {
         log(LogLevel::debug, "task_ended", {{"task", name}});
       }) {
-  provider_.on_gone([this](const std::string& id, bool kept) { on_gone(id, kept); });
+  for (const std::string& name : providers_.names()) {
+    providers_.find(name)->on_gone(
+        [this, name](const std::string& id, bool kept) { on_gone(name, id, kept); });
+  }
   connect_gauges();
 }
 
@@ -84,9 +62,9 @@ void Sessions::connect_gauges() {
 }
 
 const policy::Policy& Sessions::policy_named(const std::string& name) const {
-  if (const policy::Policy* found = policies_.find(name)) return *found;
-  throw Error{Code::invalid,
-              "Unknown policy \"" + name + "\": this server has " + join_names(policies_.names())};
+  if (const policy::Policy* found = registry_.policies().find(name)) return *found;
+  throw Error{Code::invalid, "Unknown policy \"" + name + "\": this server has " +
+                                 registry::join_names(registry_.policies().names())};
 }
 
 awaitable<void> Sessions::close() {
@@ -122,8 +100,17 @@ std::shared_ptr<Session> Sessions::find_thread(const std::string& thread) const 
   return found == threads_.end() ? nullptr : found->second;
 }
 
+std::vector<std::shared_ptr<Session>> Sessions::all() const {
+  std::vector<std::shared_ptr<Session>> list;
+  for (const auto& [id, session] : sessions_) list.push_back(session);
+  std::sort(list.begin(), list.end(), [](const auto& a, const auto& b) {
+    return std::tie(a->created, a->id) < std::tie(b->created, b->id);
+  });
+  return list;
+}
+
 awaitable<Sessions::Result> Sessions::get_or_create(SessionSpec spec) {
-  if (spec.policy.empty()) spec.policy = default_policy_.name();
+  complete(spec);
   if (spec.thread.empty()) {
     Result result;
     result.session = co_await create(std::move(spec));
@@ -159,9 +146,10 @@ awaitable<std::shared_ptr<Session>> Sessions::create(SessionSpec spec) {
   const auto began = Clock::now();
   const policy::Policy policy = policy_named(spec.policy);
   auto session = std::shared_ptr<Session>(new Session{{}, std::move(spec), policy});
+  settle(*session);
   std::exception_ptr failure;
   try {
-    session->sandbox = co_await pool_.take(programs_of(policy));
+    session->sandbox = co_await pool_.take(session->kind);
     session->id = session->sandbox->id();
     session->created = session->last_activity = std::chrono::system_clock::now();
     co_await keep(session);
@@ -182,7 +170,8 @@ awaitable<std::shared_ptr<Session>> Sessions::create(SessionSpec spec) {
 // On disk before anybody hears of it; with its sandbox, too, so that either finds the other again.
 awaitable<void> Sessions::keep(std::shared_ptr<Session> session) {
   sessions_[session->id] = session;  // if its sandbox ends meanwhile, that is noticed
-  provider_.assign(*session->sandbox, to_label(to_stored(*session)), session->spec.idle);
+  providers_.find(session->spec.provider)
+      ->assign(*session->sandbox, to_label(to_stored(*session)), session->spec.idle);
   std::exception_ptr failure;
   try {
     StoredSession stored = to_stored(*session);
@@ -193,7 +182,7 @@ awaitable<void> Sessions::keep(std::shared_ptr<Session> session) {
   if (!failure) co_return;
   erase(session);
   if (session->sandbox) pool_.gone();
-  co_await provider_.destroy(session->id);
+  co_await destroy(session->spec.provider, session->id);
   std::rethrow_exception(failure);
 }
 
@@ -207,90 +196,6 @@ void Sessions::record(const char* kind, const Session& session) {
   store_.record(std::move(event));
 }
 
-void Sessions::check(const policy::Policy& policy, const sandbox::Command& command,
-                     const Who& who) {
-  std::optional<policy::Refusal> refusal = policy.check(as_script(command), command.env);
-  for (auto at = command.env.begin(); !refusal && at != command.env.end(); ++at) {
-    refusal = policy.check_variable(at->first, at->second);
-  }
-  if (!refusal && command.terminal && !policy.allows_terminals()) {
-    refusal.emplace();
-    refusal->message = "The policy " + policy.name() +
-                       " has no terminals: what is typed into one can't be checked";
-  }
-  if (!refusal) return;
-  const std::string text = text_of(command);
-  events_.validation_failed(who, text, refused_because(*refusal), refusal->message);
-  throw PolicyError{std::move(*refusal), text};
-}
-
-awaitable<std::shared_ptr<sandbox::Process>> Sessions::start(std::shared_ptr<Session> session,
-                                                             sandbox::Command command, Who who) {
-  check(session->policy, command, who);
-  co_await awake(session);
-  const Milliseconds more = command.timeout ? *command.timeout + kMargin : Milliseconds{0};
-  touch(*session, more);
-  const Busy busy{*session};
-  const std::shared_ptr<sandbox::Sandbox> sandbox = session->sandbox;
-  if (!sandbox) throw Error{Code::unavailable, "the sandbox ended again at once"};
-  const std::string text = text_of(command);
-  std::shared_ptr<sandbox::Process> process;
-  try {
-    process = co_await sandbox->start(std::move(command));
-  } catch (const Error& error) {
-    events_.command_not_started(who, text, error.what());
-    throw;
-  }
-  events_.command_started(*process, who, text);
-  const bool told = notifier_ && !process->info().notify_url.empty();
-  if (told) co_await notifier_->expect(session, sandbox, process);
-  co_return process;
-}
-
-awaitable<std::shared_ptr<sandbox::Process>> Sessions::start_once(std::shared_ptr<Session> session,
-                                                                  sandbox::Command command,
-                                                                  Who who) {
-  if (command.key.empty()) co_return co_await start(session, std::move(command), who);
-  const std::string key = command.key;
-  const std::string place = session->id + " " + key;
-  while (const auto under_way = find_starting(place)) co_await under_way->done.wait();
-  if (session->sandbox) {
-    for (const auto& process : session->sandbox->processes()) {
-      if (process->info().key == key) co_return process;
-    }
-  }
-  auto creation = std::make_shared<Creation>(executor_);
-  starting_[place] = creation;
-  std::shared_ptr<sandbox::Process> process;
-  std::exception_ptr failure;
-  try {
-    process = co_await start(session, std::move(command), who);
-  } catch (...) {
-    failure = std::current_exception();
-  }
-  starting_.erase(place);
-  creation->done.notify_all();
-  if (failure) std::rethrow_exception(failure);
-  co_return process;
-}
-
-std::shared_ptr<Sessions::Creation> Sessions::find_starting(const std::string& place) const {
-  const auto found = starting_.find(place);
-  return found == starting_.end() ? nullptr : found->second;
-}
-
-awaitable<std::shared_ptr<sandbox::Process>> Sessions::execute(std::shared_ptr<Session> session,
-                                                               sandbox::Command command, Who who) {
-  const auto process = co_await start(session, std::move(command), who);
-  co_await process->wait();
-  ended(session);
-  co_return process;
-}
-
-void Sessions::ended(const std::shared_ptr<Session>& session) {
-  if (find(session->id) == session) touch(*session);
-}
-
 awaitable<bool> Sessions::remove(std::string id) {
   const auto session = find(id);
   if (!session) co_return false;
@@ -301,15 +206,21 @@ awaitable<bool> Sessions::remove(std::string id) {
   gone_.notify_all();  // who waits to bring it back need not
   // Its thread may come again at once: the row goes before that one's can be written.
   co_await drop_row(id);
-  co_await provider_.destroy(id);
+  co_await destroy(session->spec.provider, id);
   events_.session_cleaned_up(session->who(), session->age());
   record("session_cleaned_up", *session);
   co_return true;
 }
 
-void Sessions::on_gone(const std::string& id, bool files_kept) {
+awaitable<void> Sessions::destroy(std::string provider, std::string id) {
+  if (sandbox::Provider* owner = providers_.find(provider)) co_return co_await owner->destroy(id);
+  log(LogLevel::warning, "sandbox_out_of_reach",
+      {{"sandbox", id.substr(0, 12)}, {"provider", provider}});
+}
+
+void Sessions::on_gone(const std::string& provider, const std::string& id, bool files_kept) {
   if (pool_.drop(id)) {
-    if (files_kept) tasks_.spawn("clear", [this, id] { return provider_.destroy(id); });
+    if (files_kept) tasks_.spawn("clear", [this, provider, id] { return destroy(provider, id); });
     return;
   }
   const auto session = find(id);

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "base/async.h"
+#include "registry/registry.h"
 #include "session/notifier.h"
 #include "session/pool.h"
 #include "session/session.h"
@@ -34,16 +35,17 @@ class Use {
 class Sessions {
  public:
   struct Parts {
-    sandbox::Provider& provider;
+    const Providers& providers;
     Store& store;
     Events& events;
-    const policy::Policies& policies;
-    Notifier* notifier = nullptr;  // null: nobody is told of the ends of processes
+    const registry::Registry& registry;  // may be replaced by another, in place
+    Notifier* notifier = nullptr;        // null: nobody is told of the ends of processes
   };
   struct Settings {
     PoolSettings pool;
     std::string default_policy = "strict";
-    bool shared = false;  // other programs have sessions of the same provider
+    Milliseconds idle = 30min;
+    bool shared = false;  // other programs have sessions of the same provider, the only one
   };
   Sessions(asio::any_io_executor executor, Parts parts, Settings settings);
 
@@ -56,22 +58,31 @@ class Sessions {
     std::shared_ptr<Session> session;
     bool existed = false;  // before this request; a creation that was joined is not
   };
-  // Throws Error{invalid} for a policy that there is not.
+  // Throws Error{invalid} for a policy, environment, agent or provider that there is not, and
+  // {unavailable} for a provider that can't be used.
   awaitable<Result> get_or_create(SessionSpec spec);
+  // The registry was replaced: what is kept ready follows it.
+  void restock();
 
   std::shared_ptr<Session> find(const std::string& id) const;
   // Throws Error{not_found}.
   std::shared_ptr<Session> get(const std::string& id) const;
   std::shared_ptr<Session> find_thread(const std::string& thread) const;
+  // The oldest first.
+  std::vector<std::shared_ptr<Session>> all() const;
 
   // Its sandbox, brought back first if only its files are there, and kept from idling.
   awaitable<Use> use(std::shared_ptr<Session> session);
   // Its sandbox for who only looks: that is no activity, and keeps nothing from idling.
   awaitable<Use> look(std::shared_ptr<Session> session);
 
-  // Throws PolicyError when `policy` refuses the command.
-  void check(const policy::Policy& policy, const sandbox::Command& command, const Who& who);
-  const policy::Policy& default_policy() const { return default_policy_; }
+  // Throws PolicyError when `policy` refuses the command. `variables` are there too, but not of the
+  // client's choice.
+  using Variables = std::vector<std::pair<std::string, std::string>>;
+  void check(const policy::Policy& policy, const sandbox::Command& command, const Who& who,
+             const Variables& variables = {});
+  const policy::Policy& default_policy() const { return policy_named(default_policy_); }
+  const registry::Registry& registry() const { return registry_; }
   // Checks and starts a command.
   awaitable<std::shared_ptr<sandbox::Process>> start(std::shared_ptr<Session> session,
                                                      sandbox::Command command, Who who);
@@ -100,6 +111,7 @@ class Sessions {
   const Pool& pool() const { return pool_; }
   Events& events() { return events_; }
   const Store& store() const { return store_; }
+  const Providers& providers() const { return providers_; }
 
  private:
   friend class Use;
@@ -122,28 +134,45 @@ class Sessions {
   void erase(const std::shared_ptr<Session>& session);
   void touch(Session& session, Milliseconds more = Milliseconds{0});
   void renew(Session& session, Milliseconds more);
-  void on_gone(const std::string& id, bool files_kept);
+  void on_gone(const std::string& provider, const std::string& id, bool files_kept);
   awaitable<void> drop_row(std::string id);
   awaitable<void> keep_used_alive();
+  awaitable<void> destroy(std::string provider, std::string id);
   const policy::Policy& policy_named(const std::string& name) const;
+
+  // ---- what names of the registry mean: plan.cpp ----
+  void complete(SessionSpec& spec) const;
+  const registry::Environment* find_environment(const SessionSpec& spec) const;
+  void settle(Session& session) const;
+  Kind kind_of(const registry::Environment* environment, const std::string& name,
+               const std::string& provider, const policy::Policy& policy) const;
+
   void record(const char* kind, const Session& session);
   void connect_gauges();
 
   // ---- what an earlier server left: recovery.cpp ----
   using Known = std::unordered_map<std::string, StoredSession>;
-  awaitable<void> adopt(sandbox::Found found, const Known& known);
-  std::shared_ptr<Session> recall(const sandbox::Found& found, const Known& known) const;
+  struct Left {
+    std::string provider;
+    sandbox::Found found;
+  };
+  awaitable<std::vector<Left>> list_all(std::vector<std::string>& answered);
+  awaitable<void> adopt(Left left, const Known& known);
+  void remember_unreachable(const Known& known, const std::vector<std::string>& answered);
+  std::shared_ptr<Session> recall(const Left& left, const Known& known) const;
   awaitable<void> expect_ends(std::shared_ptr<Session> session);
-  awaitable<std::shared_ptr<sandbox::Sandbox>> reach(const sandbox::Found& found);
-  awaitable<void> drop_without_files(const Known& known, const std::vector<std::string>& found);
+  awaitable<std::shared_ptr<sandbox::Sandbox>> reach(const Left& left);
+  awaitable<void> drop_without_files(const Known& known, const std::vector<Left>& found,
+                                     const std::vector<std::string>& answered);
 
   asio::any_io_executor executor_;
-  sandbox::Provider& provider_;
+  const Providers& providers_;
   Store& store_;
   Events& events_;
-  const policy::Policies& policies_;
+  const registry::Registry& registry_;
   Notifier* const notifier_;
-  const policy::Policy default_policy_;
+  const std::string default_policy_;
+  const Milliseconds idle_;
   const bool shared_;
   Pool pool_;
   std::unordered_map<std::string, std::shared_ptr<Session>> sessions_;

@@ -28,7 +28,7 @@ struct SharedProvider : sandbox::FakeProvider {
 Sessions::Settings shared_settings() {
   PoolSettings pool;
   pool.size = 0;
-  return {std::move(pool), "open", true};
+  return {std::move(pool), "open", 30min, true};
 }
 
 struct World {
@@ -112,10 +112,13 @@ TEST(SharedSessions, ReadyOnesAreNobodysUntilTheyAreTaken) {
   PoolSettings settings;
   settings.size = 2;
   settings.labelled = false;
-  Pool pool{loop.executor(), provider, std::move(settings)};
+  Providers providers;
+  providers.add(kNative, provider);
+  Pool pool{loop.executor(), providers, std::move(settings)};
   pool.open();
   loop.settle();
   EXPECT_EQ(provider.sandboxes.size(), 2u);
+  EXPECT_EQ(pool.ready(), 2u);
   for (const auto& [id, sandbox] : provider.sandboxes) EXPECT_EQ(sandbox->spec.label, "");
   loop.run(pool.close());
 }

@@ -24,6 +24,9 @@ struct StoredSession {
   Milliseconds idle{0};
   WallTime created;
   WallTime last_activity;
+  std::string provider;
+  std::string environment;  // names of the registry, or empty
+  std::string agent;
 };
 
 struct Event {

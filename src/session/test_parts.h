@@ -13,9 +13,14 @@ struct TestParts {
   MemoryStore store;
   Metrics metrics;
   Events events{metrics};
-  policy::Policies policies = policy::Policies::builtin();
+  registry::Registry registry = registry::Registry::load();
 
-  Sessions::Parts with(sandbox::Provider& provider) { return {provider, store, events, policies}; }
+  Providers providers;
+
+  Sessions::Parts with(sandbox::Provider& provider) {
+    providers.add(kNative, provider);
+    return {providers, store, events, registry};
+  }
   // Sandboxes are not confined, unless `policy` says so.
   static Sessions::Settings settings(PoolSettings pool, std::string policy = "open") {
     return {std::move(pool), std::move(policy)};

@@ -68,7 +68,9 @@ awaitable<std::shared_ptr<sandbox::Shell>> Sessions::open_shell(std::shared_ptr<
   sandbox::Command like;
   like.script = "true";
   like.env = spec.env;
-  check(session->policy, like, who);
+  const Variables& variables = session->surroundings.variables;
+  check(session->policy, like, who, variables);
+  spec.env.insert(spec.env.begin(), variables.begin(), variables.end());
   const Use used = co_await use(session);
   co_return co_await used.sandbox().open_shell(std::move(spec));
 }
@@ -87,7 +89,7 @@ void Sessions::renew(Session& session, Milliseconds more) {
   session.used_until = std::max(session.used_until, now + more);
   if (!session.sandbox) return;
   const auto used = std::chrono::ceil<Milliseconds>(session.used_until - now);
-  provider_.renew(*session.sandbox, session.spec.idle + used);
+  providers_.find(session.spec.provider)->renew(*session.sandbox, session.spec.idle + used);
 }
 
 // A request, or a command, may take longer than its session may be idle.

@@ -52,6 +52,11 @@ CREATE TABLE deliveries (
 ) STRICT;
 CREATE INDEX deliveries_state ON deliveries (state, ended_ms, number);
 )",
+    R"(
+ALTER TABLE sessions ADD COLUMN provider TEXT NOT NULL DEFAULT 'native';
+ALTER TABLE sessions ADD COLUMN environment TEXT NOT NULL DEFAULT '';
+ALTER TABLE sessions ADD COLUMN agent TEXT NOT NULL DEFAULT '';
+)",
 };
 
 // No program will ever write such a version; a flipped bit does.

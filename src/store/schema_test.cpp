@@ -38,6 +38,15 @@ TEST_F(SchemaTest, AStepThatFailsLeavesNothing) {
   EXPECT_FALSE(connection_.in_transaction());
 }
 
+TEST_F(SchemaTest, SessionsOfTheFirstVersionAreNative) {
+  migrate(connection_, migrations().first(1));
+  connection_.run(
+      "INSERT INTO sessions (id, thread, user, policy, idle_ms, created_ms, last_activity_ms) "
+      "VALUES ('a', 't', 'u', 'open', 1, 2, 3)");
+  migrate(connection_, migrations());
+  EXPECT_EQ(connection_.text("SELECT provider || environment || agent FROM sessions"), "native");
+}
+
 TEST_F(SchemaTest, ANewerVersionIsRefused) {
   connection_.run("PRAGMA user_version=7");
   try {

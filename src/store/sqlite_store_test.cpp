@@ -275,16 +275,18 @@ TEST_F(SqliteStoreTest, OtherTablesAreSetAside) {
 
 TEST_F(SqliteStoreTest, ANewerVersionIsRefusedAndLeftAlone) {
   fill();
+  std::int64_t version = 0;
   {
-    Connection{path_}.run("PRAGMA user_version=99");
+    Connection connection{path_};
+    version = connection.number("PRAGMA user_version");
+    connection.run("PRAGMA user_version=99");
   }
   const auto [code, words] = open_fails();
   EXPECT_EQ(code, Code::invalid);
   EXPECT_NE(words.find("version 99"), std::string::npos) << words;
   EXPECT_EQ(set_aside().size(), 0u);
   {
-    const std::string today = std::to_string(migrations().size());
-    Connection{path_}.run(("PRAGMA user_version=" + today).c_str());
+    Connection{path_}.run(("PRAGMA user_version=" + std::to_string(version)).c_str());
   }
   EXPECT_EQ(open()->sessions().size(), 200u);
 }

@@ -26,6 +26,9 @@ StoredSession make(const std::string& id, const std::string& thread, std::int64_
   session.thread = thread;
   session.user = "user of " + id;
   session.policy = "strict";
+  session.provider = "native";
+  session.environment = "Python3";
+  session.agent = "agent of " + id;
   session.idle = 30min;
   session.created = at(created);
   session.last_activity = at(created);
@@ -98,6 +101,9 @@ TYPED_TEST(StoreTest, GivesBackWhatWasPut) {
   EXPECT_EQ(found[0].thread, odd);
   EXPECT_EQ(found[0].user, "user of one");
   EXPECT_EQ(found[0].policy, "strict");
+  EXPECT_EQ(found[0].provider, "native");
+  EXPECT_EQ(found[0].environment, "Python3");
+  EXPECT_EQ(found[0].agent, "agent of " + found[0].id);
   EXPECT_EQ(found[0].idle, 30min);
   EXPECT_EQ(found[0].created, at(0));
   EXPECT_EQ(found[0].last_activity, at(99));

@@ -61,12 +61,14 @@ Connection connect(const std::string& path, Milliseconds busy) {
 Tables::Tables(const std::string& path, Milliseconds busy)
     : connection_(connect(path, busy)),
       sessions_(connection_,
-                "SELECT id, thread, user, policy, idle_ms, created_ms, last_activity_ms "
+                "SELECT id, thread, user, policy, idle_ms, created_ms, last_activity_ms, "
+                "provider, environment, agent "
                 "FROM sessions ORDER BY created_ms, number"),
       put_(connection_,
-           "INSERT INTO sessions (id, thread, user, policy, idle_ms, created_ms, last_activity_ms) "
-           "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (id) DO UPDATE SET thread = ?2, "
-           "user = ?3, policy = ?4, idle_ms = ?5, created_ms = ?6, last_activity_ms = ?7"),
+           "INSERT INTO sessions (id, thread, user, policy, idle_ms, created_ms, last_activity_ms, "
+           "provider, environment, agent) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) "
+           "ON CONFLICT (id) DO UPDATE SET thread = ?2, user = ?3, policy = ?4, idle_ms = ?5, "
+           "created_ms = ?6, last_activity_ms = ?7, provider = ?8, environment = ?9, agent = ?10"),
       touch_(connection_, "UPDATE sessions SET last_activity_ms = ?2 WHERE id = ?1"),
       remove_(connection_, "DELETE FROM sessions WHERE id = ?1"),
       record_(connection_,
@@ -99,6 +101,9 @@ std::vector<StoredSession> Tables::sessions() {
     session.idle = Milliseconds{sessions_.number(4)};
     session.created = to_time(sessions_.number(5));
     session.last_activity = to_time(sessions_.number(6));
+    session.provider = sessions_.text(7);
+    session.environment = sessions_.text(8);
+    session.agent = sessions_.text(9);
   }
   return result;
 }
@@ -107,7 +112,8 @@ void Tables::put(const StoredSession& session) {
   try {
     put_.bind(session.id, session.thread, session.user, session.policy,
               std::int64_t{session.idle.count()}, to_number(session.created),
-              to_number(session.last_activity))
+              to_number(session.last_activity), session.provider, session.environment,
+              session.agent)
         .run();
   } catch (const SqliteError& error) {
     if (!error.duplicate()) throw;

@@ -5,6 +5,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import tempfile
 
 import pytest
 
@@ -47,6 +48,20 @@ def image():
         subprocess.run(["tar", "-C", CACHE / "root", "-cf", CACHE / "root.tar", "."], check=True)
         ready.touch()
     return CACHE / "root"
+
+
+def test_an_environment_of_the_registry_may_have_a_root_of_its_own(start_server, image):
+    place = pathlib.Path(tempfile.mkdtemp(prefix="tb-registry-", dir="/var/tmp"))
+    place.chmod(0o755)
+    (place / "environments").mkdir()
+    (place / "environments/i.yaml").write_text(f"name: imaged\nroot: {image}\nwarm_pool: 1\n")
+    try:
+        server = start_server(REGISTRY_DIR=place, POOL_SIZE=0)
+        for fields, expected in (({"environment": "imaged"}, "from the image\n"), ({}, "")):
+            session = server.post("/api/sessions", fields).json["session_id"]
+            assert server.execute(session, "cat /etc/mark")["stdout"] == expected
+    finally:
+        shutil.rmtree(place)
 
 
 @pytest.fixture(scope="module", params=["directory", "tar"])

@@ -88,6 +88,7 @@ def test_the_page_to_try_sends_every_request(server, spec, run_page):
     assert '"written": 6' in tried["writeInput"]["answer"]
     assert "-X DELETE" in tried["endProcess"]["curl"]
     assert '"state": "exited"' in tried["endProcess"]["answer"]
+    assert '"deleted"' in tried["deleteSession"]["answer"]
     assert '"cleaned_up"' in tried["cleanup"]["answer"]
     assert "-F 'file=@it'\\''s.csv'" in tried["uploadFile"]["curl"]
     missing = [o for o, row in tried.items() if '"error": "Not Found"' in row["answer"]]

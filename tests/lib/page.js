@@ -60,6 +60,8 @@ const document = {
   getElementById: (id) => body.all((e) => e.attributes.id === id)[0] || null,
 };
 const fetched = [];
+const ENDS = ["deleteSession", "cleanup"];  // of a session
+
 async function fetchHere(address, options) {
   if (file && address.endsWith("openapi.json")) return new Response(fs.readFileSync(file));
   const answer = await fetch(address, options);
@@ -81,10 +83,10 @@ async function tryAll(result) {
     for (const input of view.named("input")) {
       if (input.attributes.type === "file") input.files = [new File(["a,b\n"], "it's.csv")];
     }
-    if (view.attributes.id === "cleanup") continue;  // at the end, or nothing else could be tried
+    if (ENDS.includes(view.attributes.id)) continue;  // or nothing else could be tried
     if (view.named("button").length) result.tried[view.attributes.id] = await send(view);
   }
-  result.tried.cleanup = await send(document.getElementById("cleanup"));
+  for (const id of ENDS) result.tried[id] = await send(document.getElementById(id));
 }
 
 async function send(view) {

@@ -19,17 +19,18 @@ from urllib.parse import unquote
 # or a library from all the others may include all.
 ALLOWED = {
     "base": set(), "match": set(), "os": {"base"}, "http": {"base"}, "sandbox": {"base", "match"},
-    "policy": {"base"},
+    "yaml": {"base"}, "policy": {"yaml", "base"},
+    "registry": {"policy", "sandbox", "yaml", "base"},
     "jail": {"os", "base", "guest/wire.h"}, "guest": {"os", "base", "match"},
     "native": {"sandbox", "os", "base", "guest/wire.h", "guest/files_wire.h",
                "guest/operations_wire.h", "jail/wire.h"},
     "docker": {"sandbox", "http", "base"}, "e2b": {"sandbox", "http", "base"},
-    "session": {"sandbox", "policy", "base"},
+    "session": {"sandbox", "registry", "policy", "base", "os/test_dir.h"},
     "hooks": {"session", "sandbox", "http", "os", "base"},
     "store": {"session", "base", "os/test_dir.h", "hooks/outbox.h"},
     "shell": {"sandbox", "base"},
     "cluster": {"session", "http", "base"},
-    "api": {"session", "shell", "sandbox", "hooks", "http", "base"},
+    "api": {"session", "registry", "shell", "sandbox", "hooks", "http", "base"},
 }
 SEES_ALL = {"", "cli", "embed"}
 

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/session_fields.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "api/fields.h"
+
+namespace tb::api {
+namespace json = boost::json;
+namespace {
+
+constexpr std::size_t kMaxName = 512;  // of a thread or a user
+
+}  // namespace
+
+void check_name(const std::string& name, const char* field) {
+  if (name.size() > kMaxName) {
+    throw http::HttpError{400, std::string{"\""} + field + "\" is longer than 512 bytes"};
+  }
+  for (const char c : name) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      throw http::HttpError{400, std::string{"\""} + field + "\" contains control characters"};
+    }
+  }
+}
+
+session::SessionSpec read_session(const json::object& body, const Service& service,
+                                  Milliseconds idle) {
+  session::SessionSpec spec;
+  spec.thread = find_text(body, "thread_id").value_or("");
+  spec.user = find_text(body, "user_id").value_or("");
+  check_name(spec.thread, "thread_id");
+  check_name(spec.user, "user_id");
+  spec.policy = find_text(body, "policy").value_or("");
+  const auto& allowed = service.policies;
+  if (!spec.policy.empty() && !allowed.empty() &&
+      std::find(allowed.begin(), allowed.end(), spec.policy) == allowed.end()) {
+    throw http::HttpError{
+        400, "This server does not let clients choose the policy \"" + spec.policy + "\""};
+  }
+  spec.idle = idle;
+  if (const auto minutes = find_number(body, "timeout_minutes")) {
+    constexpr double kWeek = 7 * 24 * 60;
+    if (!(*minutes > 0) || *minutes > kWeek) {
+      throw http::HttpError{400, "\"timeout_minutes\" must be more than 0 and at most 10080"};
+    }
+    // Never 0, which would mean for ever.
+    spec.idle = Milliseconds{std::max<std::int64_t>(1, std::llround(*minutes * 60000))};
+  }
+  return spec;
+}
+
+}  // namespace tb::api

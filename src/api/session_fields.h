@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// A session as bodies describe it.
+#pragma once
+
+#include <boost/json.hpp>
+#include <string>
+
+#include "api/service.h"
+
+namespace tb::api {
+
+// `thread_id`, `user_id`, `policy` and `timeout_minutes`; without the last one `idle`. Throws
+// HttpError 400.
+session::SessionSpec read_session(const boost::json::object& body, const Service& service,
+                                  Milliseconds idle);
+
+// What a body or a query calls a thread, a user, or one of the registry. Throws HttpError 400.
+void check_name(const std::string& name, const char* field);
+
+}  // namespace tb::api
