@@ -8,9 +8,9 @@
 #include <limits>
 
 #include "base/error.h"
-#include "hooks/address.h"
-#include "hooks/resolver.h"
 #include "hooks/signing.h"
+#include "net/address.h"
+#include "net/resolver.h"
 
 namespace tb {
 namespace {
@@ -270,14 +270,14 @@ std::string apply_hook_networks(Config& config, const std::string& value) {
   const auto store = [](Config& c, std::vector<std::string> v) { c.hook_networks = std::move(v); };
   words(store)(config, value);
   for (const std::string& word : config.hook_networks) {
-    if (!hooks::parse_network(word)) return "must be networks such as 10.1.0.0/16, with commas";
+    if (!net::parse_network(word)) return "must be networks such as 10.1.0.0/16, with commas";
   }
   return {};
 }
 
 std::string apply_hook_dns(Config& config, const std::string& value) {
   config.hook_dns_servers = value;
-  if (hooks::good_dns_servers(value)) return {};
+  if (net::good_dns_servers(value)) return {};
   return "must be addresses of servers, with or without a port and with commas between them";
 }
 

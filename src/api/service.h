@@ -39,7 +39,7 @@ struct Service {
   std::vector<std::string> policies = {};  // that a client may choose; empty: any
   bool aggressive_cleanup = true;
   std::vector<std::string> origins = {};  // of pages that may open WebSockets, beside our own
-  hooks::AddressRules hook_rules = {};
+  net::AddressRules hook_rules = {};
   hooks::Deliveries* deliveries = nullptr;  // null: nothing is delivered
 };
 

@@ -83,7 +83,7 @@ awaitable<http::Response> remove(Service& service, Call& call) {
 void check_notify_url(const Service& service, const sandbox::Command& command) {
   if (command.notify_url.empty()) return;
   try {
-    hooks::check_destination(hooks::parse_url(command.notify_url), service.hook_rules);
+    net::check_destination(net::parse_url(command.notify_url), service.hook_rules);
   } catch (const Error& error) {
     throw http::HttpError{400, std::string{"\"notify_url\": "} + error.what()};
   }

@@ -3,7 +3,7 @@
 
 #include "api/render.h"
 #include "cli/engine.h"
-#include "hooks/tls.h"
+#include "net/tls.h"
 #include "os/fd.h"
 
 namespace tb::cli {
@@ -27,10 +27,10 @@ hooks::Deliveries::Settings delivery_settings(const Config& config) {
 
 }  // namespace
 
-hooks::AddressRules hook_rules(const Config& config) {
-  std::vector<hooks::Network> networks;
+net::AddressRules hook_rules(const Config& config) {
+  std::vector<net::Network> networks;
   for (const std::string& text : config.hook_networks) {
-    networks.push_back(*hooks::parse_network(text));
+    networks.push_back(*net::parse_network(text));
   }
   return {config.hook_allow_private, std::move(networks)};
 }
@@ -40,7 +40,7 @@ HookFiles read_hook_files(const Config& config) {
   if (config.hook_ca_file.empty()) return files;
   try {
     files.authorities = os::read_file(config.hook_ca_file, kMaxAuthorities);
-    const hooks::Tls good{files.authorities.empty() ? "nothing" : files.authorities};
+    const net::Tls good{files.authorities.empty() ? "nothing" : files.authorities};
   } catch (const Error& error) {
     throw Error{Code::invalid,
                 "wrong settings:\n  WEBHOOK_CA_FILE=" + config.hook_ca_file + ": " + error.what()};

@@ -10,7 +10,7 @@
 
 namespace tb::cli {
 
-hooks::AddressRules hook_rules(const Config& config);
+net::AddressRules hook_rules(const Config& config);
 
 // What is read while the operator's files can still be read.
 struct HookFiles {

@@ -22,7 +22,7 @@ double random_chance() {
 
 std::string host_of(const std::string& url) {
   try {
-    return parse_url(url).host;
+    return net::parse_url(url).host;
   } catch (const Error&) {
     return {};  // its attempt will say why not
   }

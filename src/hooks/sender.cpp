@@ -7,14 +7,16 @@
 #include "base/async.h"
 #include "base/error.h"
 #include "hooks/backoff.h"
-#include "hooks/tls.h"
 #include "http/response_parser.h"
 #include "http/serialize.h"
+#include "net/tls.h"
 
 namespace tb::hooks {
 namespace {
 
 using tcp = asio::ip::tcp;
+using net::Address;
+using net::Url;
 
 constexpr Bytes kMaxHead = 16_KiB;
 constexpr std::size_t kPiece = 4 << 10;
@@ -75,7 +77,7 @@ class Sender::Impl {
  private:
   awaitable<Attempt> follow(std::string text, std::vector<http::Header> headers, std::string body) {
     try {
-      Url url = parse_url(text);
+      Url url = net::parse_url(text);
       for (unsigned hop = 0; hop <= settings_.redirects; ++hop) {
         const std::string message =
             http::serialize_request("POST", url.target, url.authority(), headers, body);
@@ -83,7 +85,7 @@ class Sender::Impl {
         if (answer.status != 307 && answer.status != 308) co_return judge(answer);
         const std::string* location = answer.find("location");
         if (!location) co_return failed("a redirect that says not where to");
-        const Url next = parse_redirect(url, *location);
+        const Url next = net::parse_redirect(url, *location);
         if (next.tls != url.tls) co_return refused("a redirect to another scheme");
         url = next;
       }
@@ -136,7 +138,7 @@ class Sender::Impl {
     if (!problem) throw Error{Code::unavailable, "no connection in time"};
     if (!problem->empty()) throw Error{Code::unavailable, "no connection: " + *problem};
     if (!url.tls) co_return co_await exchange(socket, message);
-    const std::unique_ptr<TlsStream> stream = tls_.wrap(socket, url);
+    const std::unique_ptr<net::TlsStream> stream = tls_.wrap(socket, url);
     co_await tls_.handshake(*stream);
     co_return co_await exchange(*stream, message);
   }
@@ -160,8 +162,8 @@ class Sender::Impl {
 
   asio::any_io_executor executor_;
   Settings settings_;
-  Resolver resolver_;
-  Tls tls_;
+  net::Resolver resolver_;
+  net::Tls tls_;
 };
 
 Sender::Sender(asio::any_io_executor executor, Settings settings)

@@ -10,11 +10,13 @@
 #include <vector>
 
 #include "base/units.h"
-#include "hooks/resolver.h"
-#include "hooks/url.h"
 #include "http/message.h"
+#include "net/resolver.h"
+#include "net/url.h"
 
 namespace tb::hooks {
+
+using boost::asio::awaitable;
 
 // What came of it.
 struct Attempt {
@@ -29,7 +31,7 @@ struct Attempt {
 class Sender {
  public:
   struct Settings {
-    AddressRules rules;
+    net::AddressRules rules;
     std::string dns_servers;
     std::string authorities;  // PEM; empty: the system's
     Milliseconds connect = 5s;

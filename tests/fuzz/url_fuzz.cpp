@@ -5,12 +5,12 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "hooks/url.h"
+#include "net/url.h"
 
 namespace {
 
-void check(const tb::hooks::Url& url) {
-  const tb::hooks::Url again = tb::hooks::parse_url(url.text());
+void check(const tb::net::Url& url) {
+  const tb::net::Url again = tb::net::parse_url(url.text());
   if (again.text() != url.text() || again.port != url.port || again.host != url.host) std::abort();
   if (again.address != url.address || url.target.front() != '/') std::abort();
   if (url.host.find_first_of("@/\\# %") != url.host.npos) std::abort();
@@ -21,13 +21,13 @@ void check(const tb::hooks::Url& url) {
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
   const std::string_view text{reinterpret_cast<const char*>(data), size};
   try {
-    check(tb::hooks::parse_url(text));
+    check(tb::net::parse_url(text));
   } catch (const tb::Error&) {
   }
-  static const tb::hooks::Url base = tb::hooks::parse_url("https://example.org/a");
+  static const tb::net::Url base = tb::net::parse_url("https://example.org/a");
   try {
-    const tb::hooks::Url next = tb::hooks::parse_redirect(base, text);
-    if (next.text().size() <= tb::hooks::kMaxUrl) check(next);
+    const tb::net::Url next = tb::net::parse_redirect(base, text);
+    if (next.text().size() <= tb::net::kMaxUrl) check(next);
   } catch (const tb::Error&) {
   }
   return 0;

@@ -18,7 +18,8 @@ from urllib.parse import unquote
 # Who may include whom. A file of src/ itself (main.cpp, config.*) and the rooms that wire a program
 # or a library from all the others may include all.
 ALLOWED = {
-    "base": set(), "match": set(), "os": {"base"}, "http": {"base"}, "sandbox": {"base", "match"},
+    "base": set(), "match": set(), "os": {"base"}, "http": {"base"}, "net": {"base"},
+    "sandbox": {"base", "match"},
     "yaml": {"base"}, "policy": {"yaml", "base"},
     "registry": {"policy", "sandbox", "yaml", "base"},
     "jail": {"os", "base", "guest/wire.h"}, "guest": {"os", "base", "match"},
@@ -26,11 +27,12 @@ ALLOWED = {
                "guest/operations_wire.h", "jail/wire.h"},
     "docker": {"sandbox", "http", "base"}, "e2b": {"sandbox", "http", "base"},
     "session": {"sandbox", "registry", "policy", "base", "os/test_dir.h"},
-    "hooks": {"session", "sandbox", "http", "os", "base"},
+    "hooks": {"session", "sandbox", "net", "http", "os", "base"},
     "store": {"session", "base", "os/test_dir.h", "hooks/outbox.h"},
     "shell": {"sandbox", "base"},
     "cluster": {"session", "http", "base"},
-    "api": {"session", "registry", "shell", "sandbox", "hooks", "http", "base"},
+    "api": {"session", "registry", "shell", "sandbox", "hooks", "net", "http",
+            "base"},
 }
 SEES_ALL = {"", "cli", "embed"}
 

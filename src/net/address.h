@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tb::hooks {
+namespace tb::net {
 
 using Address = boost::asio::ip::address;
 
@@ -42,4 +42,4 @@ class AddressRules {
   std::vector<Network> allowed_;
 };
 
-}  // namespace tb::hooks
+}  // namespace tb::net

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hooks/address.h"
+#include "net/address.h"
 
 #include <arpa/inet.h>
 
@@ -7,7 +7,7 @@
 #include <charconv>
 #include <span>
 
-namespace tb::hooks {
+namespace tb::net {
 namespace {
 
 using V4 = boost::asio::ip::address_v4;
@@ -152,4 +152,4 @@ std::string AddressRules::refusal(const Address& address) const {
   return address.is_v4() ? kind_of(address.to_v4()) : kind_of(address.to_v6());
 }
 
-}  // namespace tb::hooks
+}  // namespace tb::net

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hooks/address.h"
+#include "net/address.h"
 
 #include <gtest/gtest.h>
 
-namespace tb::hooks {
+namespace tb::net {
 namespace {
 
 bool refused(const char* text, const AddressRules& rules = {}) {
@@ -106,4 +106,4 @@ TEST(Network, HasAnAddressAndBits) {
 }
 
 }  // namespace
-}  // namespace tb::hooks
+}  // namespace tb::net

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hooks/url.h"
+#include "net/url.h"
 
 #include <algorithm>
 #include <charconv>
 
 #include "base/error.h"
 
-namespace tb::hooks {
+namespace tb::net {
 namespace {
 
 constexpr std::size_t kMaxHost = 253;
@@ -159,4 +159,4 @@ void check_destination(const Url& url, const AddressRules& rules) {
   if (!kind.empty()) refuse("nothing is sent to " + url.host + ": the address is " + kind);
 }
 
-}  // namespace tb::hooks
+}  // namespace tb::net

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hooks/resolver.h"
+#include "net/resolver.h"
 
 #include <ares.h>
 #include <netinet/in.h>
@@ -13,7 +13,7 @@
 #include "base/async.h"
 #include "base/error.h"
 
-namespace tb::hooks {
+namespace tb::net {
 namespace {
 
 constexpr int kTimeout = 1500;  // milliseconds for a server to answer
@@ -203,4 +203,4 @@ awaitable<std::vector<Address>> Resolver::resolve(std::string host) {
   co_return std::move(query->found());
 }
 
-}  // namespace tb::hooks
+}  // namespace tb::net

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hooks/url.h"
+#include "net/url.h"
 
 #include <gtest/gtest.h>
 
 #include "base/error.h"
 
-namespace tb::hooks {
+namespace tb::net {
 namespace {
 
 std::string problem_of(const std::string& text) {
@@ -138,4 +138,4 @@ TEST(Url, TheInsideIsSeenWithoutAsking) {
 }
 
 }  // namespace
-}  // namespace tb::hooks
+}  // namespace tb::net

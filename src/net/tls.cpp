@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hooks/tls.h"
+#include "net/tls.h"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 
-namespace tb::hooks {
+namespace tb::net {
 namespace {
 
 namespace asio = boost::asio;
@@ -94,4 +94,4 @@ asio::awaitable<void> Tls::handshake(TlsStream& stream) {
   throw Error{Code::unavailable, "TLS: " + why};
 }
 
-}  // namespace tb::hooks
+}  // namespace tb::net

@@ -9,9 +9,9 @@
 #include <memory>
 #include <string>
 
-#include "hooks/url.h"
+#include "net/url.h"
 
-namespace tb::hooks {
+namespace tb::net {
 
 using TlsStream = boost::asio::ssl::stream<boost::asio::ip::tcp::socket&>;
 
@@ -33,4 +33,4 @@ class Tls {
   bool loaded_ = false;
 };
 
-}  // namespace tb::hooks
+}  // namespace tb::net

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/units.h"
-#include "hooks/address.h"
+#include "net/address.h"
 
-namespace tb::hooks {
+namespace tb::net {
 
 using boost::asio::awaitable;
 
@@ -35,4 +35,4 @@ class Resolver {
   Settings settings_;
 };
 
-}  // namespace tb::hooks
+}  // namespace tb::net

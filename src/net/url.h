@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 
-#include "hooks/address.h"
+#include "net/address.h"
 
-namespace tb::hooks {
+namespace tb::net {
 
 inline constexpr std::size_t kMaxUrl = 2048;
 
@@ -35,4 +35,4 @@ Url parse_redirect(const Url& base, std::string_view location);
 // Throws Error{invalid} when it can be seen without asking anybody that nothing is sent there.
 void check_destination(const Url& url, const AddressRules& rules);
 
-}  // namespace tb::hooks
+}  // namespace tb::net
