@@ -3,10 +3,10 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
-#include "native/output.h"
+#include "box/output.h"
 #include "os/test_dir.h"
 
-namespace tb::native {
+namespace tb::box {
 namespace {
 
 struct Pipe {
@@ -62,4 +62,4 @@ TEST(Output, WhoPrintsMuchGetsAWiderPipe) {
 }
 
 }  // namespace
-}  // namespace tb::native
+}  // namespace tb::box

@@ -11,12 +11,12 @@
 #include "guest/wire.h"
 #include "sandbox/sandbox.h"
 
-namespace tb::native {
+namespace tb::box {
 
-class NativeShell : public sandbox::Shell, public std::enable_shared_from_this<NativeShell> {
+class GuestShell : public sandbox::Shell, public std::enable_shared_from_this<GuestShell> {
  public:
   using Tell = std::function<void(std::string message)>;
-  NativeShell(asio::any_io_executor executor, std::uint32_t id, Tell tell)
+  GuestShell(asio::any_io_executor executor, std::uint32_t id, Tell tell)
       : id_(id), tell_(std::move(tell)), changed_(executor) {}
 
   void set_info(sandbox::ProcessInfo info) { info_ = std::move(info); }
@@ -25,6 +25,10 @@ class NativeShell : public sandbox::Shell, public std::enable_shared_from_this<N
   void told(const guest::ShellState& state);
   void open_failed(const guest::Failure& failure);
   void lost();
+  // What carried the messages broke: it will be told of again. True: it never was before, and what
+  // became of it will never be known.
+  bool begin_again();
+  bool to_be_told() const { return to_be_told_; }
 
   // False: nothing was heard for so long. Throws Error when it could not be opened.
   awaitable<bool> wait_opened(Milliseconds limit);
@@ -55,7 +59,8 @@ class NativeShell : public sandbox::Shell, public std::enable_shared_from_this<N
   std::uint32_t last_end_run_ = 0;
   std::uint32_t run_ = 0;
   bool closed_ = false;
+  bool to_be_told_ = false;
   std::optional<guest::Failure> failure_;
 };
 
-}  // namespace tb::native
+}  // namespace tb::box

@@ -10,23 +10,23 @@
 
 #include "base/async.h"
 #include "base/error.h"
+#include "box/input.h"
+#include "box/output.h"
 #include "guest/wire.h"
-#include "native/input.h"
-#include "native/output.h"
 #include "sandbox/sandbox.h"
 
-namespace tb::native {
+namespace tb::box {
 
-class NativeProcess : public sandbox::Process, public std::enable_shared_from_this<NativeProcess> {
+class GuestProcess : public sandbox::Process, public std::enable_shared_from_this<GuestProcess> {
  public:
   // How to reach the guest about this process.
   using Tell = std::function<void(std::string message)>;
 
-  NativeProcess(asio::any_io_executor executor, std::uint32_t id, const std::string& path,
-                const OutputLimits& limits, Tell tell);
-  ~NativeProcess() override { stop_watching(); }
-  NativeProcess(const NativeProcess&) = delete;
-  NativeProcess& operator=(const NativeProcess&) = delete;
+  GuestProcess(asio::any_io_executor executor, std::uint32_t id, const std::string& path,
+               const OutputLimits& limits, Tell tell);
+  ~GuestProcess() override { stop_watching(); }
+  GuestProcess(const GuestProcess&) = delete;
+  GuestProcess& operator=(const GuestProcess&) = delete;
 
   void set_info(sandbox::ProcessInfo info) { info_ = std::move(info); }
   // The beginning of an open stdin; nobody waits for it.
@@ -35,6 +35,18 @@ class NativeProcess : public sandbox::Process, public std::enable_shared_from_th
   // ---- what the guest told ----
   // The descriptors are those that started.streams says.
   void started(const guest::Started& started, os::Fd fds[3]);
+  // Through a carrier, which tells what is in them: at first, and again after each loss of it.
+  struct Carried {
+    std::shared_ptr<InputSink> input;  // absent: stdin is not open
+    std::function<void(unsigned rows, unsigned columns)> resize;
+  };
+  void started(const guest::Started& started, Carried carried);
+  void printed(Stream stream, std::uint64_t offset, std::string_view bytes);
+  void stream_ended(Stream stream);
+  // The guest is told what is stored of a stream, if that is more than it knows.
+  void acknowledge();
+  // What carried the start broke: true when it will never be known what became of it.
+  bool start_interrupted();
   void start_failed(const guest::Failure& failure);
   void exited(const guest::Exited& exit);
   // Its exit is on disk: the guest may forget it.
@@ -95,7 +107,7 @@ class NativeProcess : public sandbox::Process, public std::enable_shared_from_th
   void stop_watching();
   void release();
   void set_exit(sandbox::Exit exit);
-  void open_input(os::Fd pipe);
+  std::function<void()> when_input_closes();
   template <class Message>
   void tell(const Message& message);
 
@@ -114,6 +126,9 @@ class NativeProcess : public sandbox::Process, public std::enable_shared_from_th
   bool noted_ = false;
   std::function<void(const sandbox::Exit&)> on_exit_;
   std::uint8_t released_ = 0;
+  bool carried_ = false;
+  std::function<void(unsigned, unsigned)> resize_;
+  std::uint64_t acknowledged_[2] = {0, 0};
   std::optional<asio::posix::stream_descriptor> pipes_[2];
 };
 
@@ -121,4 +136,4 @@ sandbox::Exit translate(const guest::Exited& exited);
 // Why something could not be started.
 Error explain(const guest::Failure& failure);
 
-}  // namespace tb::native
+}  // namespace tb::box

@@ -7,17 +7,21 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "os/fd.h"
 #include "sandbox/sandbox.h"
 
-namespace tb::native {
+namespace tb::box {
 
 using sandbox::Captured;
 using sandbox::FilePart;
 using sandbox::OutputLimits;
 using sandbox::Stream;
+
+// The line that stands for bytes that an answer leaves out.
+std::string gap_line(std::uint64_t bytes);
 
 // One stream: a pipe, or a terminal, that ends in a file.
 class StreamFile {
@@ -28,6 +32,11 @@ class StreamFile {
   void open_pipe(os::Fd pipe);
   // A terminal's master, and both ends of a pipe that is not ours alone: there may be bytes in it.
   void open_terminal(os::Fd master, os::Fd pipe, os::Fd relay);
+  // It comes by append().
+  void open_told() { at_end_ = false; }
+  // Bytes that begin at `offset`; what is known already is left out.
+  void append(std::uint64_t offset, std::string_view bytes);
+  void end() { at_end_ = true; }
   // What to wait for.
   const os::Fd& source() const { return terminal_ ? terminal_ : pipe_; }
   const os::Fd& terminal() const { return terminal_; }
@@ -64,6 +73,7 @@ class StreamFile {
   void widen_pipe();
   ssize_t move_to_file();
   ssize_t pass_by();
+  void keep_newest(std::string_view bytes);
   std::string total_path() const { return path_ + ".total"; }
   void save_total() const;
   bool feed();
@@ -91,6 +101,9 @@ class Output {
   // It has one stream then.
   void open_terminal(os::Fd master, os::Fd pipe, os::Fd relay);
   StreamFile& stream(Stream which) { return which == Stream::err ? err_ : out_; }
+  // Both come by append(), or one of a terminal.
+  void open_told(bool terminal);
+  void append(Stream which, std::uint64_t offset, std::string_view bytes);
   // Moves what has arrived. Out before err, when both have.
   void drain();
   bool at_end() const { return out_.at_end() && err_.at_end(); }
@@ -137,4 +150,4 @@ class Output {
   std::size_t saved_ = 0;  // segments that stand in the file
 };
 
-}  // namespace tb::native
+}  // namespace tb::box

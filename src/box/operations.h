@@ -2,26 +2,21 @@
 // Asking a file helper for what it does on trees.
 #pragma once
 
-#include <boost/asio/posix/stream_descriptor.hpp>
-
-#include "base/async.h"
+#include "box/helper.h"
 #include "guest/operations_wire.h"
-#include "os/fd.h"
 #include "sandbox/files.h"
 
-namespace tb::native {
-
-using FileSocket = asio::posix::stream_descriptor;
+namespace tb::box {
 
 struct OperationReply {
   guest::files::OperationAnswer answer;
-  os::Fd fd;
+  std::unique_ptr<HelperFile> file;
 };
 
 // The first answer, or the next one; signs of life are waited through. Throws what the helper
 // refuses, and Error{unavailable} when it says nothing for too long.
-awaitable<OperationReply> ask_operation(FileSocket& socket, guest::files::OperationRequest request);
-awaitable<OperationReply> next_answer(FileSocket& socket);
+awaitable<OperationReply> ask_operation(HelperLink& link, guest::files::OperationRequest request);
+awaitable<OperationReply> next_answer(HelperLink& link);
 
 sandbox::FileInfo to_info(const guest::files::Entry& entry);
 sandbox::FileInfo to_info(const guest::files::Item& item);
@@ -30,4 +25,4 @@ sandbox::FileInfo only_item(const OperationReply& reply);
 // Names for the reasons of both protocols. `text` is the helper's own, if it has one.
 [[noreturn]] void refuse_file(guest::files::Reason reason, int number, const std::string& text);
 
-}  // namespace tb::native
+}  // namespace tb::box

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "native/command.h"
+#include "box/command.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace tb::native {
+namespace tb::box {
 namespace {
 
 bool has(const std::vector<std::string>& list, const std::string& entry) {
@@ -167,4 +167,4 @@ TEST(Command, ANoteOfAnEarlierVersionIsReadWithoutIt) {
 }
 
 }  // namespace
-}  // namespace tb::native
+}  // namespace tb::box

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server's side of file access: asks a helper in the sandbox for descriptors, then streams.
+// The server's side of file access: asks a helper in the sandbox for open files, then streams.
 #pragma once
 
 #include <functional>
+#include <memory>
 
-#include "base/async.h"
-#include "os/fd.h"
+#include "box/helper.h"
 #include "sandbox/files.h"
 
-namespace tb::native {
+namespace tb::box {
 
-class NativeFiles : public sandbox::Files {
+class GuestFiles : public sandbox::Files {
  public:
-  // `pass` hands a socket to PID 1, which starts a helper that answers on it; false: it is gone.
-  using Pass = std::function<bool(os::Fd socket)>;
-  NativeFiles(asio::any_io_executor executor, asio::thread_pool& disk, Pass pass)
-      : executor_(executor), disk_(disk), pass_(std::move(pass)) {}
+  // Throws Error{unavailable} when the sandbox is gone.
+  using Connect = std::function<std::unique_ptr<HelperLink>()>;
+  explicit GuestFiles(Connect connect) : connect_(std::move(connect)) {}
 
   awaitable<std::unique_ptr<sandbox::OpenFile>> open(std::string path) override;
   awaitable<std::unique_ptr<sandbox::NewFile>> create() override;
@@ -35,16 +34,7 @@ class NativeFiles : public sandbox::Files {
                                                             sandbox::FileLimits limits) override;
 
  private:
-  class Link;
-  class Reading;
-  class Writing;
-  os::Fd dial();  // our end of a new helper's socket
-  std::unique_ptr<Link> connect();
-  static awaitable<sandbox::Usage> usage_by(Link& link);
-
-  asio::any_io_executor executor_;
-  asio::thread_pool& disk_;
-  Pass pass_;
+  Connect connect_;
 };
 
-}  // namespace tb::native
+}  // namespace tb::box

@@ -8,7 +8,7 @@
 #include "guest/wire.h"
 #include "sandbox/sandbox.h"
 
-namespace tb::native {
+namespace tb::box {
 
 // Error{invalid}: it can't be run like this.
 void validate(const sandbox::Command& command);
@@ -28,4 +28,4 @@ sandbox::ProcessInfo describe(const sandbox::ShellSpec& spec);
 std::string to_note(const sandbox::ProcessInfo& info);
 bool from_note(std::string_view note, sandbox::ProcessInfo& info);
 
-}  // namespace tb::native
+}  // namespace tb::box

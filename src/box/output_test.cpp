@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "native/output.h"
+#include "box/output.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include "base/codec.h"
 #include "os/test_dir.h"
 
-namespace tb::native {
+namespace tb::box {
 namespace {
 
 namespace fs = std::filesystem;
@@ -369,5 +369,32 @@ TEST(Output, RandomInterleavingsAreKeptWhateverTheServerDoes) {
   }
 }
 
+TEST(Output, WhatIsToldTwiceIsKeptOnce) {
+  os::TestDir dir;
+  Output output{dir / "1", limits(1 << 20, 1 << 20)};
+  output.open_told(false);
+  output.append(Stream::out, 0, "hello ");
+  output.append(Stream::err, 0, "oops");
+  output.append(Stream::out, 3, "lo wor");  // a carrier was lost, and the next begins earlier
+  output.append(Stream::out, 9, "ld");
+  EXPECT_EQ(output.read(Stream::out, 0, 100), "hello world");
+  EXPECT_EQ(output.read(Stream::err, 0, 100), "oops");
+  EXPECT_EQ(output.read(Stream::all, 0, 100), "hello oopsworld");
+  EXPECT_EQ(output.total(Stream::out), 11u);
+}
+
+TEST(Output, WhatIsToldBeyondTheLimitKeepsItsOffsets) {
+  os::TestDir dir;
+  Output output{dir / "1", limits(100, 8)};
+  output.open_told(false);
+  output.append(Stream::out, 0, "0123456789");
+  output.append(Stream::out, 10, "abc");
+  EXPECT_EQ(output.total(Stream::out), 13u);
+  EXPECT_EQ(output.read(Stream::out, 0, 100), "01234567");
+  EXPECT_EQ(output.read(Stream::out, 8, 100), "89abc");
+  const Output again{dir / "1", limits(100, 8)};
+  EXPECT_EQ(again.total(Stream::out), 13u);
+}
+
 }  // namespace
-}  // namespace tb::native
+}  // namespace tb::box

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "native/shell.h"
+#include "box/shell.h"
 
 #include <signal.h>
 
-#include "native/command.h"
-#include "native/process.h"
-#include "native/sandbox.h"
+#include "box/command.h"
+#include "box/process.h"
+#include "box/sandbox.h"
 
-namespace tb::native {
+namespace tb::box {
 namespace {
 
 constexpr auto kAnswer = 15s;  // for PID 1
 
 }  // namespace
 
-void NativeShell::told(const guest::ShellState& state) {
+void GuestShell::told(const guest::ShellState& state) {
   using What = guest::ShellState::What;
   if (generation_ == 0 && info_.started.time_since_epoch().count() == 0) {
     from_note(state.note, info_);  // an earlier server's
   }
+  to_be_told_ = false;
   info_.pid = state.pid;
   state_ = state.what == What::runs    ? State::running
            : state.what == What::waits ? State::waiting
@@ -39,20 +40,26 @@ void NativeShell::told(const guest::ShellState& state) {
   changed_.notify_all();
 }
 
-void NativeShell::open_failed(const guest::Failure& failure) {
+void GuestShell::open_failed(const guest::Failure& failure) {
   failure_ = failure;
   closed_ = true;
   changed_.notify_all();
 }
 
-void NativeShell::lost() {
+void GuestShell::lost() {
   closed_ = true;
   state_ = State::dead;
   if (generation_ == 0) failure_ = guest::Failure{id_, ECONNRESET, "stay alive"};
   changed_.notify_all();
 }
 
-awaitable<bool> NativeShell::wait_opened(Milliseconds limit) {
+bool GuestShell::begin_again() {
+  to_be_told_ = generation_ > 0;
+  if (!to_be_told_) lost();
+  return !to_be_told_;
+}
+
+awaitable<bool> GuestShell::wait_opened(Milliseconds limit) {
   const auto self = shared_from_this();
   auto known = [this] { return generation_ > 0 || failure_.has_value(); };
   const bool answered = co_await changed_.until(known, limit);
@@ -60,7 +67,7 @@ awaitable<bool> NativeShell::wait_opened(Milliseconds limit) {
   co_return answered;
 }
 
-awaitable<void> NativeShell::close() {
+awaitable<void> GuestShell::close() {
   const auto self = shared_from_this();
   Writer out;
   guest::Signal{id_, SIGKILL, 1}.encode(out);
@@ -70,38 +77,39 @@ awaitable<void> NativeShell::close() {
   if (!answered) throw Error{Code::unavailable, "the sandbox does not answer"};
 }
 
-awaitable<void> NativeShell::changed() {
+awaitable<void> GuestShell::changed() {
   const auto self = shared_from_this();
   if (!closed_) co_await changed_.wait();
 }
 
 // ---- the shells of a sandbox ----
 
-std::shared_ptr<NativeShell> NativeSandbox::make_shell(std::uint32_t id) {
+std::shared_ptr<GuestShell> GuestSandbox::make_shell(std::uint32_t id) {
   auto tell = [self = weak_from_this()](std::string message) {
     if (auto sandbox = self.lock()) sandbox->tell(std::move(message));
   };
-  return std::make_shared<NativeShell>(executor_, id, std::move(tell));
+  return std::make_shared<GuestShell>(executor_, id, std::move(tell));
 }
 
-void NativeSandbox::told_shell(Reader& in) {
+void GuestSandbox::told_shell(Reader& in) {
   guest::ShellState state;
   if (!guest::ShellState::decode(in, state)) return;
   const auto found = shells_.find(state.id);
-  std::shared_ptr<NativeShell> shell = found == shells_.end() ? nullptr : found->second;
-  const bool news = !shell;  // an earlier server's, or closed already
-  if (news) shell = make_shell(state.id);
+  std::shared_ptr<GuestShell> shell = found == shells_.end() ? nullptr : found->second;
+  const bool unknown = !shell;  // an earlier server's, or closed already
+  if (unknown) shell = make_shell(state.id);
+  const bool news = unknown || shell->to_be_told();
   next_ = std::max(next_, state.id + 1);
   shell->told(state);
   if (shell->closed()) {
     shells_.erase(state.id);
-  } else if (news) {
+  } else if (unknown) {
     shells_[state.id] = shell;
   }
   if (news && to_be_told_ > 0 && --to_be_told_ == 0) all_told();
 }
 
-bool NativeSandbox::told_no_shell(const guest::Failure& failure) {
+bool GuestSandbox::told_no_shell(const guest::Failure& failure) {
   const auto found = shells_.find(failure.id);
   if (found == shells_.end()) return false;
   found->second->open_failed(failure);
@@ -109,7 +117,7 @@ bool NativeSandbox::told_no_shell(const guest::Failure& failure) {
   return true;
 }
 
-awaitable<std::shared_ptr<sandbox::Shell>> NativeSandbox::open_shell(sandbox::ShellSpec spec) {
+awaitable<std::shared_ptr<sandbox::Shell>> GuestSandbox::open_shell(sandbox::ShellSpec spec) {
   const auto self = shared_from_this();
   sandbox::ProcessInfo info = describe(spec);
   if (!alive_) throw Error{Code::unavailable, "the sandbox is gone"};
@@ -128,15 +136,15 @@ awaitable<std::shared_ptr<sandbox::Shell>> NativeSandbox::open_shell(sandbox::Sh
   co_return shell;
 }
 
-std::shared_ptr<sandbox::Shell> NativeSandbox::find_shell(std::uint32_t id) const {
+std::shared_ptr<sandbox::Shell> GuestSandbox::find_shell(std::uint32_t id) const {
   const auto found = shells_.find(id);
   return found == shells_.end() ? nullptr : found->second;
 }
 
-std::vector<std::shared_ptr<sandbox::Shell>> NativeSandbox::shells() const {
+std::vector<std::shared_ptr<sandbox::Shell>> GuestSandbox::shells() const {
   std::vector<std::shared_ptr<sandbox::Shell>> list;
   for (const auto& [id, shell] : shells_) list.push_back(shell);
   return list;
 }
 
-}  // namespace tb::native
+}  // namespace tb::box

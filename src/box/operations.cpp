@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "native/operations.h"
+#include "box/operations.h"
 
 #include <cstring>
 
-#include "native/files.h"
-#include "os/fdpass.h"
+#include "box/files.h"
 
-namespace tb::native {
+namespace tb::box {
 namespace {
 
 namespace wire = guest::files;
@@ -17,12 +16,6 @@ using wire::Operation;
 using wire::OperationRequest;
 
 constexpr auto kSilence = 20s;  // a helper gives a sign of life each second
-
-Error ended() {
-  return Error{Code::unavailable,
-               "The sandbox can't work on files now: it has ended, or it is "
-               "at its limit of processes or memory"};
-}
 
 struct Refused {
   wire::Reason reason;
@@ -48,23 +41,6 @@ constexpr Refused kRefused[] = {
     {wire::Reason::changed, FileProblem::changed,
      "The file was changed meanwhile; read it again, then try again"},
 };
-
-awaitable<bool> readable(FileSocket& socket) {
-  co_await socket.async_wait(FileSocket::wait_read, asio::as_tuple(asio::use_awaitable));
-  co_return true;
-}
-
-bool receive(FileSocket& socket, OperationReply& reply) {
-  static char buffer[os::kMaxPacket];  // one thread, and nothing of it is kept
-  os::Packet packet{buffer, sizeof buffer};
-  const int result = os::receive_packet(socket.native_handle(), packet);
-  if (result == 0 || (result < 0 && errno != EAGAIN)) throw ended();
-  if (result < 0) return false;
-  if (packet.fd_count > 0) reply.fd = os::Fd{packet.fds[0]};
-  for (std::size_t i = 1; i < packet.fd_count; ++i) ::close(packet.fds[i]);
-  if (!wire::OperationAnswer::decode({packet.data, packet.size}, reply.answer)) throw ended();
-  return true;
-}
 
 OperationRequest about(Operation type, std::string path) {
   OperationRequest request;
@@ -111,58 +87,56 @@ FileInfo only_item(const OperationReply& reply) {
   return to_info(reply.answer.items.front());
 }
 
-awaitable<OperationReply> ask_operation(FileSocket& socket, OperationRequest request) {
-  if (os::send_packet(socket.native_handle(), request.encode()) != 1) throw ended();
-  co_return co_await next_answer(socket);
+awaitable<OperationReply> ask_operation(HelperLink& link, OperationRequest request) {
+  link.say(request.encode());
+  co_return co_await next_answer(link);
 }
 
-awaitable<OperationReply> next_answer(FileSocket& socket) {
+awaitable<OperationReply> next_answer(HelperLink& link) {
   for (;;) {
+    HelperLink::Heard heard = co_await link.hear(kSilence);
     OperationReply reply;
-    if (!receive(socket, reply)) {
-      const auto something = co_await within(kSilence, readable(socket));
-      if (!something) throw Error{Code::unavailable, "The sandbox does not answer about files"};
-      continue;
-    }
+    if (!wire::OperationAnswer::decode(heard.packet, reply.answer)) throw HelperLink::ended();
     const wire::OperationAnswer& answer = reply.answer;
     if (answer.type == wire::Told::working) continue;
     if (answer.type == wire::Told::refused) refuse_file(answer.reason, answer.number, answer.text);
+    reply.file = std::move(heard.file);
     co_return reply;
   }
 }
 
-// ---- what NativeFiles does with that ----
+// ---- what GuestFiles does with that ----
 
-awaitable<FileInfo> NativeFiles::stat(std::string path) {
-  FileSocket socket{executor_, dial().release()};
+awaitable<FileInfo> GuestFiles::stat(std::string path) {
+  const std::unique_ptr<HelperLink> link = connect_();
   OperationRequest request = about(Operation::stat, std::move(path));
-  const OperationReply reply = co_await ask_operation(socket, std::move(request));
+  const OperationReply reply = co_await ask_operation(*link, std::move(request));
   co_return only_item(reply);
 }
 
-awaitable<sandbox::Listing> NativeFiles::walk(sandbox::WalkSpec spec) {
-  FileSocket socket{executor_, dial().release()};
+awaitable<sandbox::Listing> GuestFiles::walk(sandbox::WalkSpec spec) {
+  const std::unique_ptr<HelperLink> link = connect_();
   OperationRequest request = about(Operation::walk, std::move(spec.path));
   if (spec.recursive || !spec.pattern.empty()) request.flags |= OperationRequest::recursive;
   request.glob = std::move(spec.pattern);
   request.other = std::move(spec.after);
   request.most = spec.most;
   sandbox::Listing listing;
-  OperationReply reply = co_await ask_operation(socket, std::move(request));
+  OperationReply reply = co_await ask_operation(*link, std::move(request));
   while (reply.answer.type == wire::Told::items) {
     for (const wire::Item& item : reply.answer.items) listing.files.push_back(to_info(item));
     if (listing.files.size() > spec.most) throw Error{Code::internal, "a listing without end"};
-    reply = co_await next_answer(socket);
+    reply = co_await next_answer(*link);
   }
   listing.complete = reply.answer.complete != 0;
   co_return listing;
 }
 
-awaitable<sandbox::FoundLines> NativeFiles::search(sandbox::SearchSpec spec) {
+awaitable<sandbox::FoundLines> GuestFiles::search(sandbox::SearchSpec spec) {
   if (spec.text.size() > wire::kMaxSearched) {
     throw FileError{FileProblem::bad_pattern, "The pattern is wrong: longer than 4096 bytes"};
   }
-  FileSocket socket{executor_, dial().release()};
+  const std::unique_ptr<HelperLink> link = connect_();
   OperationRequest request = about(Operation::search, std::move(spec.path));
   if (spec.regex) request.flags |= OperationRequest::regex;
   if (spec.ignore_case) request.flags |= OperationRequest::ignore_case;
@@ -170,43 +144,43 @@ awaitable<sandbox::FoundLines> NativeFiles::search(sandbox::SearchSpec spec) {
   request.text = std::move(spec.text);
   request.most = spec.most;
   sandbox::FoundLines found;
-  OperationReply reply = co_await ask_operation(socket, std::move(request));
+  OperationReply reply = co_await ask_operation(*link, std::move(request));
   while (reply.answer.type == wire::Told::items) {
     for (wire::Item& item : reply.answer.items) {
       found.lines.push_back({std::move(item.entry.name), item.line, std::move(item.text)});
     }
     if (found.lines.size() > spec.most) throw Error{Code::internal, "a search without end"};
-    reply = co_await next_answer(socket);
+    reply = co_await next_answer(*link);
   }
   found.files = reply.answer.files;
   found.complete = reply.answer.complete != 0;
   co_return found;
 }
 
-awaitable<sandbox::Named> NativeFiles::make_directory(std::string path,
-                                                      std::optional<unsigned> mode) {
-  FileSocket socket{executor_, dial().release()};
+awaitable<sandbox::Named> GuestFiles::make_directory(std::string path,
+                                                     std::optional<unsigned> mode) {
+  const std::unique_ptr<HelperLink> link = connect_();
   OperationRequest request = about(Operation::mkdir, std::move(path));
   request.flags = OperationRequest::recursive | (mode ? OperationRequest::set_mode : 0u);
   request.mode = mode.value_or(0);
-  const OperationReply reply = co_await ask_operation(socket, std::move(request));
+  const OperationReply reply = co_await ask_operation(*link, std::move(request));
   co_return sandbox::Named{only_item(reply), reply.answer.complete != 0};
 }
 
-awaitable<FileInfo> NativeFiles::move(std::string from, std::string to, bool replaces) {
-  FileSocket socket{executor_, dial().release()};
+awaitable<FileInfo> GuestFiles::move(std::string from, std::string to, bool replaces) {
+  const std::unique_ptr<HelperLink> link = connect_();
   OperationRequest request = about(Operation::move, std::move(from));
   request.other = std::move(to);
   if (!replaces) request.flags |= OperationRequest::exclusive;
-  const OperationReply reply = co_await ask_operation(socket, std::move(request));
+  const OperationReply reply = co_await ask_operation(*link, std::move(request));
   co_return only_item(reply);
 }
 
-awaitable<void> NativeFiles::remove(std::string path, bool recursive) {
-  FileSocket socket{executor_, dial().release()};
+awaitable<void> GuestFiles::remove(std::string path, bool recursive) {
+  const std::unique_ptr<HelperLink> link = connect_();
   OperationRequest request = about(Operation::remove, std::move(path));
   if (recursive) request.flags |= OperationRequest::recursive;
-  co_await ask_operation(socket, std::move(request));
+  co_await ask_operation(*link, std::move(request));
 }
 
-}  // namespace tb::native
+}  // namespace tb::box

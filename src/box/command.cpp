@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "native/command.h"
+#include "box/command.h"
 
 #include <algorithm>
 
 #include "base/error.h"
 
-namespace tb::native {
+namespace tb::box {
 namespace {
 
 constexpr std::size_t kMaxShown = 4096;  // bytes of a command's text that are remembered
@@ -175,4 +175,4 @@ bool from_note(std::string_view note, sandbox::ProcessInfo& info) {
   return true;
 }
 
-}  // namespace tb::native
+}  // namespace tb::box

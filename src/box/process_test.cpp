@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A process without a sandbox: the test is the guest and the program, over real pipes and
 // terminals.
-#include "native/process.h"
+#include "box/process.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -9,10 +9,10 @@
 #include <termios.h>
 
 #include "base/test_loop.h"
-#include "native/command.h"
+#include "box/command.h"
 #include "os/test_dir.h"
 
-namespace tb::native {
+namespace tb::box {
 namespace {
 
 void make_pipe(os::Fd& in, os::Fd& out, int flags) {
@@ -35,15 +35,15 @@ std::string take(const os::Fd& from) {
   return text;
 }
 
-class NativeProcessTest : public testing::Test {
+class GuestProcessTest : public testing::Test {
  protected:
   // A server's view of the program; the next one takes over where the last one was dropped.
-  std::shared_ptr<NativeProcess> serve() {
+  std::shared_ptr<GuestProcess> serve() {
     auto tell = [this](std::string message) { told.push_back(std::move(message)); };
     const OutputLimits limits{.inline_bytes = 1_MiB, .stored = 64_MiB};
-    return std::make_shared<NativeProcess>(loop.executor(), 1, dir / "1", limits, tell);
+    return std::make_shared<GuestProcess>(loop.executor(), 1, dir / "1", limits, tell);
   }
-  std::shared_ptr<NativeProcess> over_pipes() {
+  std::shared_ptr<GuestProcess> over_pipes() {
     if (!program_in) {
       make_pipe(program_in, guest[2], 0);
       ::fcntl(guest[2].get(), F_SETFL, O_NONBLOCK);
@@ -52,7 +52,7 @@ class NativeProcessTest : public testing::Test {
     }
     return started(guest::Streams::open);
   }
-  std::shared_ptr<NativeProcess> over_terminal() {
+  std::shared_ptr<GuestProcess> over_terminal() {
     if (!program_out) {
       guest[0] = os::Fd{::open("/dev/ptmx", O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC)};
       check(::unlockpt(guest[0].get()), "unlockpt");
@@ -65,7 +65,7 @@ class NativeProcessTest : public testing::Test {
     }
     return started(guest::Streams::terminal);
   }
-  std::shared_ptr<NativeProcess> started(guest::Streams streams) {
+  std::shared_ptr<GuestProcess> started(guest::Streams streams) {
     os::Fd fds[3];
     for (int i = 0; i < 3; ++i) fds[i] = os::duplicate(guest[i]);
     sandbox::ProcessInfo info;
@@ -96,7 +96,7 @@ class NativeProcessTest : public testing::Test {
   os::Fd program_err;
 };
 
-TEST_F(NativeProcessTest, WritesToStdinInTheOrderOfTheCalls) {
+TEST_F(GuestProcessTest, WritesToStdinInTheOrderOfTheCalls) {
   const auto process = over_pipes();
   EXPECT_TRUE(process->input_open());
   process->push_input("first ");
@@ -106,7 +106,7 @@ TEST_F(NativeProcessTest, WritesToStdinInTheOrderOfTheCalls) {
   EXPECT_FALSE(told_to_close());
 }
 
-TEST_F(NativeProcessTest, AWriterWaitsWhileThePipeIsFullAndNothingIsLost) {
+TEST_F(GuestProcessTest, AWriterWaitsWhileThePipeIsFullAndNothingIsLost) {
   const auto process = over_pipes();
   std::string much(300000, 'a');
   for (std::size_t i = 0; i < much.size(); ++i) much[i] = static_cast<char>('a' + i % 23);
@@ -126,7 +126,7 @@ TEST_F(NativeProcessTest, AWriterWaitsWhileThePipeIsFullAndNothingIsLost) {
   EXPECT_TRUE(second->get());
 }
 
-TEST_F(NativeProcessTest, WhatIsNotReadInTimeIsTakenBack) {
+TEST_F(GuestProcessTest, WhatIsNotReadInTimeIsTakenBack) {
   const auto process = over_pipes();
   const auto before = loop.start(process->write_input(std::string(70000, 'a')));
   const auto kept = loop.run(process->offer_input(std::string(50000, 'b'), 1ms));
@@ -142,7 +142,7 @@ TEST_F(NativeProcessTest, WhatIsNotReadInTimeIsTakenBack) {
   EXPECT_TRUE(before->get());
 }
 
-TEST_F(NativeProcessTest, AnOfferTellsHowMuchThePipeTook) {
+TEST_F(GuestProcessTest, AnOfferTellsHowMuchThePipeTook) {
   const auto process = over_pipes();
   EXPECT_EQ(loop.run(process->offer_input("all", 1h)), 3u);
   const std::size_t part = loop.run(process->offer_input(std::string(100000, 'x'), 1ms));
@@ -157,7 +157,7 @@ TEST_F(NativeProcessTest, AnOfferTellsHowMuchThePipeTook) {
   EXPECT_EQ(loop.run(process->offer_input("more", 1h)), 4u);
 }
 
-TEST_F(NativeProcessTest, AClosedStdinGetsWhatWasWrittenBeforeAndRefusesMore) {
+TEST_F(GuestProcessTest, AClosedStdinGetsWhatWasWrittenBeforeAndRefusesMore) {
   const auto process = over_pipes();
   const auto writer = loop.start(process->write_input(std::string(100000, 'x')));
   process->close_input();
@@ -175,7 +175,7 @@ TEST_F(NativeProcessTest, AClosedStdinGetsWhatWasWrittenBeforeAndRefusesMore) {
   EXPECT_EQ(::read(program_in.get(), &got, 1), 0);  // its end: no copy is left
 }
 
-TEST_F(NativeProcessTest, AProgramThatClosesItsStdinIsAConflict) {
+TEST_F(GuestProcessTest, AProgramThatClosesItsStdinIsAConflict) {
   const auto process = over_pipes();
   const auto waiting = loop.start(process->write_input(std::string(100000, 'x')));
   program_in.reset();
@@ -189,7 +189,7 @@ TEST_F(NativeProcessTest, AProgramThatClosesItsStdinIsAConflict) {
   EXPECT_TRUE(told_to_close());
 }
 
-TEST_F(NativeProcessTest, StdinThatWasNeverOpenIsAConflict) {
+TEST_F(GuestProcessTest, StdinThatWasNeverOpenIsAConflict) {
   const auto process = serve();
   try {
     loop.run(process->write_input("x"));
@@ -201,7 +201,7 @@ TEST_F(NativeProcessTest, StdinThatWasNeverOpenIsAConflict) {
   EXPECT_THROW(process->resize(1, 1), Error);
 }
 
-TEST_F(NativeProcessTest, WithTheProcessItsStdinEnds) {
+TEST_F(GuestProcessTest, WithTheProcessItsStdinEnds) {
   const auto process = over_pipes();
   const auto waiting = loop.start(process->write_input(std::string(100000, 'x')));
   process->exited({});
@@ -211,7 +211,7 @@ TEST_F(NativeProcessTest, WithTheProcessItsStdinEnds) {
   EXPECT_FALSE(process->input_open());
 }
 
-TEST_F(NativeProcessTest, AnyNumberWaitsForOutput) {
+TEST_F(GuestProcessTest, AnyNumberWaitsForOutput) {
   const auto process = over_pipes();
   const auto one = loop.start(process->wait_output(Stream::out, 0));
   const auto two = loop.start(process->wait_output(Stream::all, 3));
@@ -231,7 +231,7 @@ TEST_F(NativeProcessTest, AnyNumberWaitsForOutput) {
   EXPECT_FALSE(process->output_ended(Stream::all));
 }
 
-TEST_F(NativeProcessTest, ALostProcessKeepsWhatItPrintedAndEndsItsWaiters) {
+TEST_F(GuestProcessTest, ALostProcessKeepsWhatItPrintedAndEndsItsWaiters) {
   const auto process = over_pipes();
   loop.settle();
   const auto waiting = loop.start(process->wait_output(Stream::err, 0));
@@ -242,7 +242,7 @@ TEST_F(NativeProcessTest, ALostProcessKeepsWhatItPrintedAndEndsItsWaiters) {
   EXPECT_EQ(process->captured(Stream::out).text, "last words");
 }
 
-TEST_F(NativeProcessTest, ATerminalIsReadAndWritten) {
+TEST_F(GuestProcessTest, ATerminalIsReadAndWritten) {
   const auto process = over_terminal();
   EXPECT_TRUE(process->info().terminal);
   EXPECT_EQ(process->info().tag, "mine");
@@ -264,7 +264,7 @@ TEST_F(NativeProcessTest, ATerminalIsReadAndWritten) {
   EXPECT_THROW(process->resize(0, 80), Error);
 }
 
-TEST_F(NativeProcessTest, WhoTypesIntoATerminalThatIsNotReadWaits) {
+TEST_F(GuestProcessTest, WhoTypesIntoATerminalThatIsNotReadWaits) {
   const auto process = over_terminal();
   const std::string much(200000, 'k');
   const auto writer = loop.start(process->write_input(much));
@@ -279,7 +279,7 @@ TEST_F(NativeProcessTest, WhoTypesIntoATerminalThatIsNotReadWaits) {
   EXPECT_TRUE(writer->get());
 }
 
-TEST_F(NativeProcessTest, ATerminalEndsWithItsProcessEvenWhenSomebodyHoldsIt) {
+TEST_F(GuestProcessTest, ATerminalEndsWithItsProcessEvenWhenSomebodyHoldsIt) {
   const auto process = over_terminal();
   put(program_out, "bye");
   process->exited({});
@@ -290,7 +290,7 @@ TEST_F(NativeProcessTest, ATerminalEndsWithItsProcessEvenWhenSomebodyHoldsIt) {
   EXPECT_THROW(loop.run(process->write_input("x")), Error);
 }
 
-TEST_F(NativeProcessTest, TheEndOfATerminalIsNoError) {
+TEST_F(GuestProcessTest, TheEndOfATerminalIsNoError) {
   const auto process = over_terminal();
   put(program_out, "all");
   program_out.reset();
@@ -299,7 +299,7 @@ TEST_F(NativeProcessTest, TheEndOfATerminalIsNoError) {
   EXPECT_EQ(process->captured(Stream::out).text, "all");
 }
 
-TEST_F(NativeProcessTest, TheNextServerGoesOnWithATerminal) {
+TEST_F(GuestProcessTest, TheNextServerGoesOnWithATerminal) {
   auto process = over_terminal();
   put(program_out, "one ");
   loop.run(process->wait_output(Stream::out, 3));
@@ -317,7 +317,7 @@ TEST_F(NativeProcessTest, TheNextServerGoesOnWithATerminal) {
   EXPECT_EQ(take(program_out), "x");
 }
 
-TEST_F(NativeProcessTest, TheNextServerGoesOnWithStdin) {
+TEST_F(GuestProcessTest, TheNextServerGoesOnWithStdin) {
   auto process = over_pipes();
   loop.run(process->write_input("one "));
   process.reset();
@@ -326,7 +326,7 @@ TEST_F(NativeProcessTest, TheNextServerGoesOnWithStdin) {
   EXPECT_EQ(take(program_in), "one two");
 }
 
-TEST_F(NativeProcessTest, SignalsAreToldAndOnlyRealOnes) {
+TEST_F(GuestProcessTest, SignalsAreToldAndOnlyRealOnes) {
   const auto process = serve();
   for (const int bad : {0, -1, 65}) EXPECT_THROW(process->signal(bad, true), Error) << bad;
   process->signal(15, false);
@@ -337,4 +337,4 @@ TEST_F(NativeProcessTest, SignalsAreToldAndOnlyRealOnes) {
 }
 
 }  // namespace
-}  // namespace tb::native
+}  // namespace tb::box

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "native/input.h"
+#include "box/input.h"
 
 #include <signal.h>
 
 #include <algorithm>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <cerrno>
 #include <utility>
 
 #include "base/error.h"
 
-namespace tb::native {
+namespace tb::box {
 namespace {
 
 constexpr std::uint64_t kMaxQueued = 16 << 20;  // bytes that wait for a program that does not read
@@ -22,14 +23,41 @@ void ignore_sigpipe() {
   (void)before;
 }
 
+class PipeSink : public InputSink {
+ public:
+  PipeSink(asio::any_io_executor executor, os::Fd pipe) : pipe_(executor) {
+    os::set_nonblocking(pipe);
+    pipe_.assign(pipe.release());
+    ignore_sigpipe();
+  }
+  bool is_open() const override { return pipe_.is_open(); }
+  ssize_t write(const char* data, std::size_t size) override {
+    return ::write(pipe_.native_handle(), data, size);
+  }
+  void wait(std::function<void()> ready) override {
+    pipe_.async_wait(asio::posix::stream_descriptor::wait_write,
+                     [ready = std::move(ready)](boost::system::error_code error) {
+                       if (!error) ready();
+                     });
+  }
+  void close() override {
+    boost::system::error_code ignored;
+    pipe_.close(ignored);
+  }
+
+ private:
+  asio::posix::stream_descriptor pipe_;
+};
+
 }  // namespace
 
 Input::Input(asio::any_io_executor executor, os::Fd pipe, std::function<void()> on_closed)
-    : pipe_(executor), on_closed_(std::move(on_closed)), changed_(executor) {
-  os::set_nonblocking(pipe);
-  pipe_.assign(pipe.release());
-  ignore_sigpipe();
+    : Input(executor, std::make_shared<PipeSink>(executor, std::move(pipe)), std::move(on_closed)) {
 }
+
+Input::Input(asio::any_io_executor executor, std::shared_ptr<InputSink> sink,
+             std::function<void()> on_closed)
+    : sink_(std::move(sink)), on_closed_(std::move(on_closed)), changed_(executor) {}
 
 void Input::push(std::string bytes) {
   if (open() && !bytes.empty()) add(std::move(bytes));
@@ -54,7 +82,7 @@ awaitable<void> Input::write(std::string bytes) {
   const auto self = shared_from_this();
   check_room();
   const auto chunk = add(std::move(bytes));
-  while (!chunk->done() && pipe_.is_open()) co_await changed_.wait();
+  while (!chunk->done() && sink_->is_open()) co_await changed_.wait();
   if (!chunk->done()) throw closed();
 }
 
@@ -62,12 +90,18 @@ awaitable<std::size_t> Input::offer(std::string bytes, Milliseconds limit) {
   const auto self = shared_from_this();
   check_room();
   const auto chunk = add(std::move(bytes));
-  auto settled = [&] { return chunk->done() || !pipe_.is_open(); };
+  auto settled = [&] { return chunk->done() || !sink_->is_open(); };
   if (co_await changed_.until(settled, limit)) {
     if (!chunk->done()) throw closed();
     co_return chunk->at;
   }
   const auto place = std::find(queue_.begin(), queue_.end(), chunk);
+  if (place == queue_.begin() && place != queue_.end()) {
+    // What is on its way can't be taken back: it counts as written.
+    const std::size_t away = std::min(sink_->give_up(), chunk->bytes.size() - chunk->at);
+    (*place)->at += away;
+    queued_ -= away;
+  }
   if (place != queue_.end()) queue_.erase(place);
   queued_ -= chunk->bytes.size() - chunk->at;
   if (queue_.empty() && finishing_) close();
@@ -81,9 +115,8 @@ void Input::finish() {
 }
 
 void Input::close() {
-  if (!pipe_.is_open()) return;
-  boost::system::error_code ignored;
-  pipe_.close(ignored);
+  if (!sink_->is_open()) return;
+  sink_->close();
   queue_.clear();
   queued_ = 0;
   changed_.notify_all();
@@ -95,7 +128,7 @@ void Input::flush() {
   while (!queue_.empty()) {
     Chunk& first = *queue_.front();
     const std::string_view rest = std::string_view{first.bytes}.substr(first.at);
-    const ssize_t n = rest.empty() ? 0 : ::write(pipe_.native_handle(), rest.data(), rest.size());
+    const ssize_t n = rest.empty() ? 0 : sink_->write(rest.data(), rest.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) break;
     if (n < 0) return close();  // EPIPE: nobody reads; EIO: the terminal has hung up
@@ -110,13 +143,12 @@ void Input::flush() {
     return;
   }
   waiting_ = true;
-  pipe_.async_wait(asio::posix::stream_descriptor::wait_write,
-                   [self = weak_from_this()](boost::system::error_code error) {
-                     const auto input = self.lock();
-                     if (!input) return;
-                     input->waiting_ = false;
-                     if (!error) input->flush();
-                   });
+  sink_->wait([self = weak_from_this()] {
+    const auto input = self.lock();
+    if (!input) return;
+    input->waiting_ = false;
+    input->flush();
+  });
 }
 
-}  // namespace tb::native
+}  // namespace tb::box

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The write side of a process's stdin. The guest has a copy of the pipe: what is in it outlives us.
+// The write side of a process's stdin: what callers want written, in the order of their calls.
 #pragma once
 
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -12,14 +11,31 @@
 #include "base/units.h"
 #include "os/fd.h"
 
-namespace tb::native {
+namespace tb::box {
+
+// Where it goes: a pipe whose other copy the guest has, or one that a carrier writes to for us.
+// What is in it outlives us.
+class InputSink {
+ public:
+  virtual ~InputSink() = default;
+  virtual bool is_open() const = 0;
+  // As write(2) to a pipe that does not block. After EAGAIN the same bytes are offered again.
+  virtual ssize_t write(const char* data, std::size_t size) = 0;
+  // Calls `ready` when it is worth trying again; not at all once it is closed.
+  virtual void wait(std::function<void()> ready) = 0;
+  virtual void close() = 0;
+  // Of the bytes that were offered last, how many can't be taken back: they arrive on their own.
+  virtual std::size_t give_up() { return 0; }
+};
 
 class Input : public std::enable_shared_from_this<Input> {
  public:
   // `on_closed` is called once, by whatever way it comes to that.
   Input(asio::any_io_executor executor, os::Fd pipe, std::function<void()> on_closed);
+  Input(asio::any_io_executor executor, std::shared_ptr<InputSink> sink,
+        std::function<void()> on_closed);
 
-  bool open() const { return pipe_.is_open() && !finishing_; }
+  bool open() const { return sink_->is_open() && !finishing_; }
   // To be written after all that came before; nobody waits for it.
   void push(std::string bytes);
   // Returns once it is in the pipe. Error{conflict}: closed, now or before the last byte was in.
@@ -41,7 +57,7 @@ class Input : public std::enable_shared_from_this<Input> {
   void check_room() const;
   void flush();
 
-  asio::posix::stream_descriptor pipe_;
+  std::shared_ptr<InputSink> sink_;
   std::function<void()> on_closed_;
   Signal changed_;
   std::deque<std::shared_ptr<Chunk>> queue_;
@@ -50,4 +66,4 @@ class Input : public std::enable_shared_from_this<Input> {
   bool waiting_ = false;  // for room in the pipe
 };
 
-}  // namespace tb::native
+}  // namespace tb::box

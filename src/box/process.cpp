@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "native/process.h"
+#include "box/process.h"
 
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -7,9 +7,10 @@
 #include <boost/asio/post.hpp>
 #include <cstring>
 
-#include "native/command.h"
+#include "box/command.h"
+#include "guest/container_wire.h"
 
-namespace tb::native {
+namespace tb::box {
 namespace {
 
 constexpr int kTimeoutCode = 124;  // as timeout(1) has it
@@ -73,8 +74,8 @@ sandbox::Exit translate(const guest::Exited& exited) {
   return exit;
 }
 
-NativeProcess::NativeProcess(asio::any_io_executor executor, std::uint32_t id,
-                             const std::string& path, const OutputLimits& limits, Tell tell)
+GuestProcess::GuestProcess(asio::any_io_executor executor, std::uint32_t id,
+                           const std::string& path, const OutputLimits& limits, Tell tell)
     : executor_(executor),
       id_(id),
       path_(path),
@@ -83,22 +84,24 @@ NativeProcess::NativeProcess(asio::any_io_executor executor, std::uint32_t id,
       changed_(executor) {}
 
 template <class Message>
-void NativeProcess::tell(const Message& message) {
+void GuestProcess::tell(const Message& message) {
   Writer out;
   message.encode(out);
   tell_(out.take());
 }
 
-void NativeProcess::started(const guest::Started& started, os::Fd fds[3]) {
+void GuestProcess::started(const guest::Started& started, os::Fd fds[3]) {
   if (!info_.started.time_since_epoch().count()) restore_info(started.note);  // an earlier server's
   info_.pid = started.pid;
   if (started.streams == guest::Streams::terminal) {
     // Another descriptor: one can't be waited for in two ways by two owners.
-    open_input(os::duplicate(fds[0]));
+    input_ = std::make_shared<Input>(executor_, os::duplicate(fds[0]), when_input_closes());
     output_.open_terminal(std::move(fds[0]), std::move(fds[1]), std::move(fds[2]));
     output_.drain();  // an earlier server may have left something in the pipe
   } else {
-    if (started.streams == guest::Streams::open) open_input(std::move(fds[2]));
+    if (started.streams == guest::Streams::open) {
+      input_ = std::make_shared<Input>(executor_, std::move(fds[2]), when_input_closes());
+    }
     output_.open_pipes(std::move(fds[0]), std::move(fds[1]));
   }
   started_ = true;
@@ -107,37 +110,84 @@ void NativeProcess::started(const guest::Started& started, os::Fd fds[3]) {
   changed_.notify_all();
 }
 
-void NativeProcess::start_failed(const guest::Failure& failure) {
+bool GuestProcess::start_interrupted() {
+  if (heard_of()) return false;
+  start_failed({id_, ECONNRESET, "stay alive"});
+  return true;
+}
+
+void GuestProcess::start_failed(const guest::Failure& failure) {
   failure_ = failure;
   changed_.notify_all();
 }
 
-void NativeProcess::restore_info(std::string_view note) { from_note(note, info_); }
+void GuestProcess::restore_info(std::string_view note) { from_note(note, info_); }
 
-void NativeProcess::open_input(os::Fd pipe) {
-  auto on_closed = [this] {
+std::function<void()> GuestProcess::when_input_closes() {
+  return [this] {
     if (!info_.terminal) tell(guest::CloseInput{id_});
   };
-  input_ = std::make_shared<Input>(executor_, std::move(pipe), std::move(on_closed));
 }
 
-void NativeProcess::push_input(std::string bytes) {
+void GuestProcess::started(const guest::Started& started, Carried carried) {
+  if (!info_.started.time_since_epoch().count()) restore_info(started.note);  // an earlier server's
+  info_.pid = started.pid;
+  carried_ = true;
+  resize_ = std::move(carried.resize);
+  // One that is told again goes on with what it had: a sink that waits is told of its carrier's
+  // end.
+  if (carried.input && !input_) {
+    input_ = std::make_shared<Input>(executor_, std::move(carried.input), when_input_closes());
+  }
+  output_.open_told(info_.terminal);  // what has ended is told again too
+  for (int i = 0; i < 2; ++i) acknowledged_[i] = started.taken[i];
+  released_ = 0;
+  started_ = true;
+  changed_.notify_all();
+}
+
+void GuestProcess::printed(Stream stream, std::uint64_t offset, std::string_view bytes) {
+  output_.append(stream, offset, bytes);
+  if (exit_) output_.close_files();
+  changed_.notify_all();
+}
+
+void GuestProcess::stream_ended(Stream stream) {
+  output_.stream(stream).end();
+  release();
+  changed_.notify_all();
+}
+
+void GuestProcess::acknowledge() {
+  if (!carried_ || (released_ & guest::Release::kOutput)) return;
+  for (const Stream stream : {Stream::out, Stream::err}) {
+    const std::uint64_t total = output_.total(stream);
+    const std::uint8_t index = stream == Stream::err;
+    if (total <= acknowledged_[index] || output_.at_end(stream)) continue;
+    acknowledged_[index] = total;
+    Writer out;
+    guest::Taken{id_, index, total}.encode(out, guest::Message::stored);
+    tell_(out.take());
+  }
+}
+
+void GuestProcess::push_input(std::string bytes) {
   if (input_) input_->push(std::move(bytes));
 }
 
-awaitable<void> NativeProcess::write_input(std::string bytes) {
+awaitable<void> GuestProcess::write_input(std::string bytes) {
   const auto self = shared_from_this();
   if (!input_) throw Error{Code::conflict, "stdin was not kept open"};
   co_await input_->write(std::move(bytes));
 }
 
-awaitable<std::size_t> NativeProcess::offer_input(std::string bytes, Milliseconds limit) {
+awaitable<std::size_t> GuestProcess::offer_input(std::string bytes, Milliseconds limit) {
   const auto self = shared_from_this();
   if (!input_) throw Error{Code::conflict, "stdin was not kept open"};
   co_return co_await input_->offer(std::move(bytes), limit);
 }
 
-void NativeProcess::close_input() {
+void GuestProcess::close_input() {
   if (!input_) return;
   if (info_.terminal) {
     input_->push("\4");
@@ -146,9 +196,11 @@ void NativeProcess::close_input() {
   }
 }
 
-void NativeProcess::resize(unsigned rows, unsigned columns) {
+void GuestProcess::resize(unsigned rows, unsigned columns) {
   if (!info_.terminal) throw Error{Code::invalid, "the process has no terminal"};
   validate(sandbox::Terminal{rows, columns});
+  if (carried_ && exit_) throw Error{Code::conflict, "the process has ended"};
+  if (carried_) return resize_(rows, columns);
   const os::Fd& terminal = output_.stream(Stream::out).terminal();
   if (!terminal) throw Error{Code::conflict, "the process has ended"};
   winsize size{};
@@ -158,9 +210,9 @@ void NativeProcess::resize(unsigned rows, unsigned columns) {
 }
 
 // The descriptor is watched, not owned: the output file decides when it is closed.
-void NativeProcess::watch(Stream which) {
+void GuestProcess::watch(Stream which) {
   StreamFile& file = output_.stream(which);
-  if (file.at_end()) return;
+  if (file.at_end() || !file.source()) return;
   auto& pipe = pipes_[which == Stream::err];
   if (!pipe) pipe.emplace(executor_, file.source().get());
   pipe->async_wait(asio::posix::stream_descriptor::wait_read,
@@ -170,7 +222,7 @@ void NativeProcess::watch(Stream which) {
                    });
 }
 
-void NativeProcess::on_readable(Stream which) {
+void GuestProcess::on_readable(Stream which) {
   auto& pipe = pipes_[which == Stream::err];
   if (!pipe) return;
   output_.drain();
@@ -188,14 +240,14 @@ void NativeProcess::on_readable(Stream which) {
   changed_.notify_all();
 }
 
-void NativeProcess::stop_following() {
+void GuestProcess::stop_following() {
   stop_watching();
   output_.abandon();
   release();
   changed_.notify_all();
 }
 
-void NativeProcess::stop_watching() {
+void GuestProcess::stop_watching() {
   for (auto& pipe : pipes_) {
     if (!pipe) continue;
     pipe->release();
@@ -203,7 +255,7 @@ void NativeProcess::stop_watching() {
   }
 }
 
-void NativeProcess::exited(const guest::Exited& exit) {
+void GuestProcess::exited(const guest::Exited& exit) {
   // All that it printed before its end is in the pipes by now. What goes on printing in the
   // background is followed further.
   stop_watching();
@@ -229,22 +281,22 @@ void NativeProcess::exited(const guest::Exited& exit) {
   asio::post(executor_, [self = shared_from_this()] { self->output_.close_files(); });
 }
 
-void NativeProcess::on_exit(std::function<void(const sandbox::Exit&)> callback) {
+void GuestProcess::on_exit(std::function<void(const sandbox::Exit&)> callback) {
   if (!exit_) on_exit_ = std::move(callback);
 }
 
-void NativeProcess::set_exit(sandbox::Exit exit) {
+void GuestProcess::set_exit(sandbox::Exit exit) {
   exit_ = std::move(exit);
   if (const auto told = std::exchange(on_exit_, nullptr)) told(*exit_);
 }
 
-void NativeProcess::restore(const guest::Exited& exit) {
+void GuestProcess::restore(const guest::Exited& exit) {
   started_ = true;
   exit_ = translate(exit);
   released_ = guest::Release::kExit | guest::Release::kOutput;
 }
 
-void NativeProcess::lost() {
+void GuestProcess::lost() {
   if (exit_) return;
   stop_watching();
   if (input_) input_->close();
@@ -259,7 +311,7 @@ void NativeProcess::lost() {
   changed_.notify_all();
 }
 
-void NativeProcess::detach() {
+void GuestProcess::detach() {
   stop_watching();
   detached_ = true;
   if (input_) input_->close();
@@ -268,13 +320,13 @@ void NativeProcess::detach() {
   changed_.notify_all();
 }
 
-void NativeProcess::noted() {
+void GuestProcess::noted() {
   noted_ = true;
   release();
 }
 
 // Tells the guest what it may forget, each thing once.
-void NativeProcess::release() {
+void GuestProcess::release() {
   if (!noted_) return;
   std::uint8_t what = 0;
   if (exit_) what |= guest::Release::kExit;
@@ -285,7 +337,7 @@ void NativeProcess::release() {
   tell(guest::Release{id_, what});
 }
 
-awaitable<bool> NativeProcess::wait_started(Milliseconds limit) {
+awaitable<bool> GuestProcess::wait_started(Milliseconds limit) {
   const auto self = shared_from_this();
   auto known = [this] { return started_ || failure_.has_value(); };
   const bool answered = co_await changed_.until(known, limit);
@@ -293,14 +345,14 @@ awaitable<bool> NativeProcess::wait_started(Milliseconds limit) {
   co_return answered;
 }
 
-awaitable<sandbox::Exit> NativeProcess::wait() {
+awaitable<sandbox::Exit> GuestProcess::wait() {
   const auto self = shared_from_this();
   while (!exit_ && !detached_) co_await changed_.wait();
   if (!exit_) throw sandbox::Detached{};
   co_return *exit_;
 }
 
-awaitable<void> NativeProcess::wait_output(Stream stream, std::uint64_t offset) {
+awaitable<void> GuestProcess::wait_output(Stream stream, std::uint64_t offset) {
   const auto self = shared_from_this();
   while (output_.total(stream) <= offset && !output_ended(stream)) {
     if (detached_) throw sandbox::Detached{};
@@ -308,11 +360,11 @@ awaitable<void> NativeProcess::wait_output(Stream stream, std::uint64_t offset) 
   }
 }
 
-void NativeProcess::kill() { tell(guest::Signal{id_, SIGKILL, 1}); }
+void GuestProcess::kill() { tell(guest::Signal{id_, SIGKILL, 1}); }
 
-void NativeProcess::signal(int number, bool tree) {
+void GuestProcess::signal(int number, bool tree) {
   if (number < 1 || number > SIGRTMAX) throw Error{Code::invalid, "no such signal"};
   tell(guest::Signal{id_, number, static_cast<std::uint8_t>(tree ? 1 : 0)});
 }
 
-}  // namespace tb::native
+}  // namespace tb::box
