@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "docker/link.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <boost/asio/buffer.hpp>
+#include <cerrno>
+
+namespace tb::docker {
+namespace {
+
+constexpr std::size_t kHead = 8;
+constexpr std::size_t kMaxErrors = 2 << 10;
+constexpr std::size_t kMaxQueued = 192 << 20;  // bytes; the largest message is a third of it
+constexpr std::size_t kRead = 256 << 10;
+constexpr std::size_t kMaxIncoming = 2 << 20;  // a carrier sends none larger
+
+}  // namespace
+
+std::string Pieces::take(std::string_view bytes) {
+  std::string out;
+  while (!bytes.empty() && !broken_) {
+    if (left_ > 0) {
+      const std::string_view part = bytes.substr(0, left_);
+      (to_errors_ ? errors_ : out).append(part);
+      left_ -= static_cast<std::uint32_t>(part.size());
+      bytes.remove_prefix(part.size());
+      continue;
+    }
+    const std::size_t more = std::min(kHead - head_.size(), bytes.size());
+    head_.append(bytes.substr(0, more));
+    bytes.remove_prefix(more);
+    if (head_.size() < kHead) break;
+    const auto byte = [this](std::size_t i) {
+      return static_cast<std::uint32_t>(static_cast<unsigned char>(head_[i]));
+    };
+    left_ = byte(4) << 24 | byte(5) << 16 | byte(6) << 8 | byte(7);
+    to_errors_ = byte(0) == 2;
+    broken_ = byte(0) > 2 || byte(1) != 0 || byte(2) != 0 || byte(3) != 0;
+    head_.clear();
+  }
+  if (errors_.size() > kMaxErrors) errors_.erase(0, errors_.size() - kMaxErrors);
+  return out;
+}
+
+Link::Link(asio::any_io_executor executor, Attached attached)
+    : socket_(executor, attached.socket.release()),
+      rest_(std::move(attached.rest)),
+      frames_(kMaxIncoming) {}
+
+bool Link::take(std::string_view bytes, const OnFrame& on_frame) {
+  frames_.add(pieces_.take(bytes));
+  guest::carrier::Kind kind{};
+  std::string_view payload;
+  while (socket_.is_open() && frames_.next(kind, payload)) on_frame(kind, payload);
+  return !frames_.broken() && !pieces_.broken();
+}
+
+awaitable<std::string> Link::run(OnFrame on_frame, std::function<void()> after) {
+  const auto self = shared_from_this();
+  bool good = take(rest_, on_frame);
+  rest_.clear();
+  std::string buffer(kRead, '\0');
+  while (good && socket_.is_open()) {
+    const auto [error, got] =
+        co_await socket_.async_read_some(asio::buffer(buffer), asio::as_tuple(asio::use_awaitable));
+    if (error || got == 0) break;
+    good = take({buffer.data(), got}, on_frame);
+    after();
+  }
+  const bool closed = !socket_.is_open();
+  close();
+  if (!good) co_return "what came was no answer of ours";
+  co_return closed ? std::string{} : pieces_.errors();
+}
+
+bool Link::send(guest::carrier::Kind kind, std::string_view payload) {
+  if (!socket_.is_open()) return true;  // its end is on its way
+  if (queued_ + payload.size() > kMaxQueued) return false;
+  queue_.push_back(guest::carrier::frame(kind, payload));
+  queued_ += queue_.back().size();
+  if (!flushing_) flush();
+  return true;
+}
+
+void Link::flush() {
+  while (!queue_.empty()) {
+    const std::string& first = queue_.front();
+    const ssize_t n = ::send(socket_.native_handle(), first.data() + at_, first.size() - at_,
+                             MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) break;
+    if (n < 0) {
+      queue_.clear();  // the reader sees the end too
+      queued_ = at_ = 0;
+      return;
+    }
+    at_ += static_cast<std::size_t>(n);
+    if (at_ < first.size()) continue;
+    queued_ -= first.size();
+    at_ = 0;
+    queue_.pop_front();
+  }
+  if (queue_.empty()) return;
+  flushing_ = true;
+  socket_.async_wait(asio::posix::stream_descriptor::wait_write,
+                     [weak = weak_from_this()](boost::system::error_code error) {
+                       const auto self = weak.lock();
+                       if (!self) return;
+                       self->flushing_ = false;
+                       if (!error && self->socket_.is_open()) self->flush();
+                     });
+}
+
+void Link::close() {
+  boost::system::error_code ignored;
+  socket_.close(ignored);
+  queue_.clear();
+  queued_ = at_ = 0;
+}
+
+}  // namespace tb::docker
