@@ -84,16 +84,15 @@ awaitable<void> exec_in_container(Bench& bench, Docker& docker, const Config& co
   const std::string id = spec.id;
   const auto sandbox = co_await provider.create(std::move(spec));
   Samples ours, engine;
-  // One after the other: what an exec of the engine leaves to be cleaned up would slow ours down.
-  for (unsigned round = 0; round < 5 * kRounds + kWarmup; ++round) {
+  // In turns: what disturbs one of them disturbs the other.
+  for (unsigned round = 0; round < 2 * kRounds + kWarmup; ++round) {
     const auto began = BenchClock::now();
     co_await exec(*sandbox, "true");
-    if (round >= kWarmup) ours.add(BenchClock::now() - began);
-  }
-  for (unsigned round = 0; round < kRounds; ++round) {
-    const auto began = BenchClock::now();
+    const auto between = BenchClock::now();
     co_await docker.exec("threadbox-" + id);
-    engine.add(BenchClock::now() - began);
+    if (round < kWarmup) continue;
+    ours.add(between - began);
+    engine.add(BenchClock::now() - between);
   }
   co_await provider.destroy(id);
   co_await provider.close();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/docker.h"
 
+#include <filesystem>
+
 namespace tb::cli {
 
 docker::DockerSettings docker_settings(const Config& config) {
@@ -16,6 +18,7 @@ docker::DockerSettings docker_settings(const Config& config) {
 }
 
 void stop_containers(const Config& config) {
+  if (!std::filesystem::exists(config.state_dir + "/docker")) return;  // no server ever was here
   asio::io_context loop{1};
   docker::DockerProvider provider{loop.get_executor(), docker_settings(config)};
   std::exception_ptr failure;

@@ -71,8 +71,8 @@ Error no_image(const std::string& image, bool usual) {
                                    "another one in CONTAINER_IMAGE"};
   }
   return {Code::invalid, "Docker: there is no image " + image +
-                             ", and no environment of this name: pull or build it, or choose one " +
-                             "of GET /api/registry/environments"};
+                             ", which the environment or the request names: pull or build it, or " +
+                             "choose another environment (GET /api/registry/environments)"};
 }
 
 }  // namespace

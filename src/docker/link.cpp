@@ -60,6 +60,7 @@ bool Link::take(std::string_view bytes, const OnFrame& on_frame) {
 awaitable<std::string> Link::run(OnFrame on_frame, std::function<void()> after) {
   const auto self = shared_from_this();
   bool good = take(rest_, on_frame);
+  if (!rest_.empty()) after();
   rest_.clear();
   std::string buffer(kRead, '\0');
   while (good && socket_.is_open()) {

@@ -2,6 +2,9 @@
 #include "docker/link.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <boost/asio/io_context.hpp>
 
 namespace tb::docker {
 namespace {
@@ -60,6 +63,28 @@ TEST(Frames, OneThatIsTooLargeIsNotWaitedFor) {
   std::string_view payload;
   EXPECT_FALSE(frames.next(kind, payload));
   EXPECT_TRUE(frames.broken());
+}
+
+// Else a carrier whose pipe is full waits for a word about what came with the first answer.
+TEST(Link, WhatCameWithTheAnswerIsFollowedByItsAfterwards) {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  os::Fd theirs{ends[1]};
+  asio::io_context loop{1};
+  Attached attached{os::Fd{ends[0]}, piece(1, frame(Kind::told, "one"))};
+  const auto link = std::make_shared<Link>(loop.get_executor(), std::move(attached));
+  std::string heard;
+  auto task = [&]() -> awaitable<void> {
+    auto on_frame = [&](Kind, std::string_view payload) { heard += payload; };
+    auto after = [&] {
+      heard += ".";
+      link->close();
+    };
+    co_await link->run(std::move(on_frame), std::move(after));
+  };
+  asio::co_spawn(loop, task, [](std::exception_ptr failure) { EXPECT_FALSE(failure); });
+  loop.run_for(std::chrono::seconds{10});
+  EXPECT_EQ(heard, "one.");
 }
 
 }  // namespace

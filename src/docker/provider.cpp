@@ -28,6 +28,7 @@ DockerProvider::DockerProvider(asio::any_io_executor executor, DockerSettings se
       records_(settings_.state_dir + "/docker"),
       guest_volume_(guest_volume_name()),
       guest_changed_(executor),
+      made_(executor),
       tasks_(executor, [](const std::string& name, std::exception_ptr) {
         log(LogLevel::warning, "docker_task_failed", {{"task", name}});
       }) {
@@ -38,6 +39,8 @@ awaitable<void> DockerProvider::close() {
   for (auto& [id, known] : known_) {
     if (known.timer) known.timer->cancel();
   }
+  const auto none = [this] { return making_ == 0; };
+  co_await made_.until(none, kSetUp);
   co_await tasks_.close();
 }
 
@@ -214,8 +217,34 @@ awaitable<std::shared_ptr<DockerSandbox>> DockerProvider::connect(std::string id
   throw Error{Code::unavailable, "Docker: the container can't be used: " + why};
 }
 
-// `spec.programs` means nothing here: what can be executed is what the image has.
+// By a task of our own: who waits may be gone before the engine is done, and a container that it
+// makes then would be nobody's.
 awaitable<std::shared_ptr<sandbox::Sandbox>> DockerProvider::create(sandbox::SandboxSpec spec) {
+  struct Made {
+    bool over = false;
+    std::shared_ptr<DockerSandbox> sandbox;
+    std::exception_ptr failure;
+  };
+  auto made = std::make_shared<Made>();
+  const std::string name = "make " + spec.id;
+  ++making_;
+  tasks_.spawn(name, [this, made, spec = std::move(spec)]() mutable -> awaitable<void> {
+    try {
+      made->sandbox = co_await make(std::move(spec));
+    } catch (...) {
+      made->failure = std::current_exception();
+    }
+    made->over = true;
+    --making_;
+    made_.notify_all();
+  });
+  while (!made->over) co_await made_.wait();
+  if (made->failure) std::rethrow_exception(made->failure);
+  co_return made->sandbox;
+}
+
+// `spec.programs` means nothing here: what can be executed is what the image has.
+awaitable<std::shared_ptr<DockerSandbox>> DockerProvider::make(sandbox::SandboxSpec spec) {
   co_await ensure_usable(image_of(spec));
   const bool revived = records_.find(spec.id).has_value();
   Record record;

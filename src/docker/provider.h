@@ -35,7 +35,7 @@ class DockerProvider : public sandbox::Provider {
   Engine& engine() { return engine_; }
   // Ends all containers of this state directory; files of sessions stay.
   awaitable<void> stop_all();
-  // Stops talking; containers go on.
+  // Stops talking; containers go on. What is being made is made first: nobody could find it later.
   awaitable<void> close();
 
   awaitable<std::shared_ptr<sandbox::Sandbox>> create(sandbox::SandboxSpec spec) override;
@@ -58,6 +58,7 @@ class DockerProvider : public sandbox::Provider {
   json::object labels_of(const std::string& id) const;
   json::object describe(const sandbox::SandboxSpec& spec) const;
   const std::string& image_of(const sandbox::SandboxSpec& spec) const;
+  awaitable<std::shared_ptr<DockerSandbox>> make(sandbox::SandboxSpec spec);
   awaitable<void> ensure_usable(std::string image);
   awaitable<void> make_guest(std::string image);
   awaitable<void> own_workspace(std::string image, std::string volume);
@@ -91,6 +92,8 @@ class DockerProvider : public sandbox::Provider {
   Signal guest_changed_;
   std::map<std::string, Known> known_;
   sandbox::OnGone gone_;
+  unsigned making_ = 0;
+  Signal made_;
   TaskGroup tasks_;
 };
 

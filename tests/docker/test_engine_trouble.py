@@ -76,8 +76,7 @@ def test_the_others_go_on_working(elsewhere, tmp_path):
     made = server.post("/api/sessions", {"provider": "native"})
     assert made.status in (200, 201), made
     session = made.json["session_id"]
-    assert server.stdout(session, "echo fine") == "fine
-"
+    assert server.stdout(session, "echo fine") == "fine\n"
     server.cleanup(session)
 
 

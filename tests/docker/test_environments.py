@@ -10,7 +10,7 @@ image: {BARE}
 resources:
   memory: 64Mi
   pids: 40
-variables:
+environment:
   COLOUR: green
 warm_pool: 1
 """
@@ -41,7 +41,7 @@ def test_native_is_the_default_beside_containers(start_server):
     server = start_server(SANDBOX_PROVIDER="native")
     plain = server.create()
     assert not server.boxes()
-    reply = server.post("/api/sessions", {"provider": "docker"})
+    reply = server.post("/api/sessions", {"provider": "docker", "environment": IMAGE})
     assert reply.status == 200 and reply.json["provider"] == "docker", reply
     session = reply.json["session_id"]
     assert len(server.boxes()) == 1
