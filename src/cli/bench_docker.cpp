@@ -81,6 +81,7 @@ awaitable<void> exec_in_container(Bench& bench, Docker& docker, const Config& co
   sandbox::SandboxSpec spec;
   spec.id = make_uuid();
   spec.limits.cpu_quota = kFullCore;
+  spec.environment.clear();  // the image of the settings
   const std::string id = spec.id;
   const auto sandbox = co_await provider.create(std::move(spec));
   Samples ours, engine;

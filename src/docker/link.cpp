@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
 #include <cerrno>
+#include <utility>
 
 namespace tb::docker {
 namespace {
@@ -78,47 +80,45 @@ awaitable<std::string> Link::run(OnFrame on_frame, std::function<void()> after) 
 
 bool Link::send(guest::carrier::Kind kind, std::string_view payload) {
   if (!socket_.is_open()) return true;  // its end is on its way
-  if (queued_ + payload.size() > kMaxQueued) return false;
-  queue_.push_back(guest::carrier::frame(kind, payload));
-  queued_ += queue_.back().size();
-  if (!flushing_) flush();
+  if (out_.size() - at_ + payload.size() > kMaxQueued) return false;
+  guest::carrier::add_frame(out_, kind, payload);
+  if (flushing_) return true;
+  flushing_ = true;
+  asio::post(socket_.get_executor(), [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->flush();
+  });
   return true;
 }
 
 void Link::flush() {
-  while (!queue_.empty()) {
-    const std::string& first = queue_.front();
-    const ssize_t n = ::send(socket_.native_handle(), first.data() + at_, first.size() - at_,
+  flushing_ = false;
+  while (socket_.is_open() && at_ < out_.size()) {
+    const ssize_t n = ::send(socket_.native_handle(), out_.data() + at_, out_.size() - at_,
                              MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EAGAIN) break;
-    if (n < 0) {
-      queue_.clear();  // the reader sees the end too
-      queued_ = at_ = 0;
-      return;
-    }
+    if (n < 0 && errno == EAGAIN) return flush_later();
+    if (n < 0) break;  // the reader sees the end too
     at_ += static_cast<std::size_t>(n);
-    if (at_ < first.size()) continue;
-    queued_ -= first.size();
-    at_ = 0;
-    queue_.pop_front();
   }
-  if (queue_.empty()) return;
+  out_.clear();
+  at_ = 0;
+}
+
+void Link::flush_later() {
+  if (at_ > out_.size() / 2) out_.erase(0, std::exchange(at_, 0));
   flushing_ = true;
   socket_.async_wait(asio::posix::stream_descriptor::wait_write,
                      [weak = weak_from_this()](boost::system::error_code error) {
                        const auto self = weak.lock();
-                       if (!self) return;
-                       self->flushing_ = false;
-                       if (!error && self->socket_.is_open()) self->flush();
+                       if (self && !error) self->flush();
                      });
 }
 
 void Link::close() {
   boost::system::error_code ignored;
   socket_.close(ignored);
-  queue_.clear();
-  queued_ = at_ = 0;
+  out_.clear();
+  at_ = 0;
 }
 
 }  // namespace tb::docker

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <boost/asio/posix/stream_descriptor.hpp>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -41,22 +40,23 @@ class Link : public std::enable_shared_from_this<Link> {
   // Frames as they come, until the stream ends; `after` is called when there is none left for now.
   // Returns why it ended, as far as the program said.
   awaitable<std::string> run(OnFrame on_frame, std::function<void()> after);
-  // Never waits. False: so much waits that the other side must be stuck.
+  // Never waits; what is sent in one turn of the loop goes as one. False: so much waits that the
+  // other side must be stuck.
   bool send(guest::carrier::Kind kind, std::string_view payload);
   void close();
 
  private:
   bool take(std::string_view bytes, const OnFrame& on_frame);
   void flush();
+  void flush_later();
 
   asio::posix::stream_descriptor socket_;
   std::string rest_;
   Pieces pieces_;
   guest::carrier::Frames frames_;
-  std::deque<std::string> queue_;
-  std::size_t at_ = 0;  // in the first of the queue
-  std::size_t queued_ = 0;
-  bool flushing_ = false;
+  std::string out_;
+  std::size_t at_ = 0;     // of it that is gone
+  bool flushing_ = false;  // it will be done
 };
 
 }  // namespace tb::docker

@@ -60,13 +60,18 @@ struct FileState {
   }
 };
 
-// A frame's beginning. `payload` is all that follows the kind.
-inline std::string frame(Kind kind, std::string_view payload) {
+// `payload` is all that follows the kind.
+inline void add_frame(std::string& to, Kind kind, std::string_view payload) {
   const std::uint32_t size = static_cast<std::uint32_t>(payload.size() + 1);
-  std::string text(sizeof size + 1, '\0');
-  std::memcpy(text.data(), &size, sizeof size);
-  text[sizeof size] = static_cast<char>(kind);
-  text.append(payload);
+  char head[sizeof size + 1];
+  std::memcpy(head, &size, sizeof size);
+  head[sizeof size] = static_cast<char>(kind);
+  to.append(head, sizeof head).append(payload);
+}
+
+inline std::string frame(Kind kind, std::string_view payload) {
+  std::string text;
+  add_frame(text, kind, payload);
   return text;
 }
 
