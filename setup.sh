@@ -16,6 +16,9 @@ TEST_PACKAGES="python3-dev python3-venv python3-pytest python3-requests
   iproute2 qemu-system-x86 cpio mmdebstrap kmod squashfs-tools e2fsprogs zstd
   busybox-static shfmt"
 
+# For containers in tests: an engine that they start themselves, on folders of their own.
+DOCKER_PACKAGES="docker.io"
+
 installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q '^install ok installed'; }
 
 as_root() {
@@ -38,6 +41,7 @@ need() {
   case " $* " in *" build "*) wanted="$BUILD_PACKAGES $(boost_packages)" ;; esac
   case " $* " in *" run "*) wanted="$wanted $RUN_PACKAGES" ;; esac
   case " $* " in *" test "*) wanted="$wanted $TEST_PACKAGES" ;; esac
+  case " $* " in *" docker "*) wanted="$wanted $DOCKER_PACKAGES" ;; esac
   for package in $wanted; do
     installed "$package" || missing="$missing $package"
   done

@@ -236,14 +236,36 @@ std::vector<Setting> sessions_settings() {
   };
 }
 
+std::string apply_docker_host(Config& config, const std::string& value) {
+  constexpr std::string_view kUnix = "unix://";
+  if (!value.starts_with(kUnix) || value.size() <= kUnix.size() + 1 || value[kUnix.size()] != '/') {
+    return "must be unix:// and the path of a socket: an engine is spoken to on this machine";
+  }
+  config.docker_socket = value.substr(kUnix.size());
+  config.docker = true;
+  return {};
+}
+
+std::vector<Setting> docker_settings() {
+  return {
+      {"CONTAINER_IMAGE", "sandbox-secure:latest",
+       "of containers, unless an environment names another",
+       text([](Config& c, const std::string& v) { c.docker_image = v; })},
+      {"DOCKER_NETWORK_MODE", "none", "the network of containers; others have none",
+       text([](Config& c, const std::string& v) { c.docker_network = v; })},
+      {"DOCKER_RUNTIME", "(the engine's)", "of containers: runsc, kata, …",
+       text([](Config& c, const std::string& v) { c.docker_runtime = v; })},
+      {"DOCKER_HOST", "(none)",
+       "the engine's socket; unix:///var/run/docker.sock if only SANDBOX_PROVIDER=docker is set",
+       apply_docker_host},
+  };
+}
+
 // Known to those who come from systems that had them.
 std::vector<Setting> elsewhere_settings() {
   return {
       {"SANDBOX_USER", "sandboxuser", "who commands run as", only("sandboxuser")},
       {"WORKSPACE_DIR", "/workspace", "where they begin", only("/workspace")},
-      {"CONTAINER_IMAGE", "sandbox-secure:latest", "of containers; sandboxes have ENVIRONMENT",
-       ignored()},
-      {"DOCKER_NETWORK_MODE", "none", "the network of a sandbox", only("none")},
       {"HOST_WORKSPACE_PATH", "(none)", "not supported: a workspace belongs to one thread",
        unsupported("is not supported: it would share files between threads; upload them instead")},
       {"REDIS_HOST", "(none)", "not supported yet: this server stands alone",
@@ -332,8 +354,9 @@ std::vector<Setting> logging_settings() {
 const std::vector<Setting>& settings() {
   static const std::vector<Setting> table = [] {
     std::vector<Setting> all;
-    for (const auto& group : {serving_settings, pool_settings, limits_settings, sessions_settings,
-                              webhook_settings, elsewhere_settings, logging_settings}) {
+    for (const auto& group :
+         {serving_settings, pool_settings, limits_settings, sessions_settings, webhook_settings,
+          docker_settings, elsewhere_settings, logging_settings}) {
       for (Setting& setting : group()) all.push_back(std::move(setting));
     }
     return all;
@@ -377,6 +400,12 @@ Config read_config() {
   }
   if (config.pool_size > config.max_pool_size) {
     complain("POOL_SIZE must not be larger than MAX_POOL_SIZE");
+  }
+  if (config.provider == "docker") config.docker = true;
+  if (!config.docker && config.docker_network != "none") {
+    complain("DOCKER_NETWORK_MODE=" + config.docker_network +
+             ": must be none: sandboxes of this machine know no other; containers do "
+             "(SANDBOX_PROVIDER=docker or DOCKER_HOST)");
   }
   if (!is_loopback(config.host) && !config.allow_no_auth) {
     complain("HOST=" + config.host +

@@ -20,6 +20,11 @@ struct Config {
   std::string state_dir;
   std::string worker_id = "standalone";
   std::string environment = "host";
+  bool docker = false;  // there are to be containers
+  std::string docker_socket = "/var/run/docker.sock";
+  std::string docker_image = "sandbox-secure:latest";
+  std::string docker_network = "none";
+  std::string docker_runtime;
   std::size_t pool_size = 10;
   std::size_t min_pool_size = 3;
   std::size_t max_pool_size = 80;

@@ -251,6 +251,8 @@ STAGES = [
     ("build", build_all),
     ("policy", lambda: pytest("tests/policy")),
     ("e2e", lambda: pytest("tests/e2e")),
+    ("contract", lambda: pytest("tests/contract")),
+    ("docker", lambda: pytest("tests/docker")),
     ("compat", lambda: pytest("tests/compat")),
     ("sdk", sdk),
     ("security", lambda: pytest("tests/security")),

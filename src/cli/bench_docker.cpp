@@ -7,7 +7,10 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/id.h"
+#include "cli/bench_http.h"
 #include "cli/bench_rows.h"
+#include "cli/docker.h"
 #include "http/client.h"
 
 namespace tb::cli {
@@ -69,6 +72,59 @@ class Docker {
   http::Client client_;
 };
 
+constexpr const char* kCreate = "Docker API: create and start";
+constexpr const char* kSame = "Docker API: exec in our container";
+
+// One container of ours, and the engine's own way to run a command in the same one.
+awaitable<void> exec_in_container(Bench& bench, Docker& docker, const Config& config) {
+  docker::DockerProvider provider{co_await asio::this_coro::executor, docker_settings(config)};
+  sandbox::SandboxSpec spec;
+  spec.id = make_uuid();
+  spec.limits.cpu_quota = kFullCore;
+  spec.environment.clear();  // the image of the settings
+  const std::string id = spec.id;
+  const auto sandbox = co_await provider.create(std::move(spec));
+  Samples ours, engine;
+  // In turns: what disturbs one of them disturbs the other.
+  for (unsigned round = 0; round < 2 * kRounds + kWarmup; ++round) {
+    const auto began = BenchClock::now();
+    co_await exec(*sandbox, "true");
+    const auto between = BenchClock::now();
+    co_await docker.exec("threadbox-" + id);
+    if (round < kWarmup) continue;
+    ours.add(between - began);
+    engine.add(BenchClock::now() - between);
+  }
+  co_await provider.destroy(id);
+  co_await provider.close();
+  bench.table.add(kSame, std::move(engine));
+  bench.table.add("container: exec bash -c true", std::move(ours), kSame);
+}
+
+awaitable<void> pooled_container(Bench& bench, const Config& config) {
+  const std::vector<std::string> settings = {"SANDBOX_PROVIDER=docker",
+                                             "DOCKER_HOST=unix://" + config.docker_socket,
+                                             "CONTAINER_IMAGE=" + config.docker_image};
+  constexpr unsigned kReady = 10;
+  Samples create;
+  {
+    BenchServer server{config, kReady, kFullCore, settings};
+    BenchClient client{server.port()};
+    client.wait_for_pool(kReady);
+    for (unsigned round = 0; round < kReady; ++round) {
+      const auto began = BenchClock::now();
+      const std::string id = client.create_session();
+      create.add(BenchClock::now() - began);
+      client.cleanup(id);
+    }
+  }
+  bench.table.add("HTTP: create session, pooled container", std::move(create), kCreate);
+  docker::DockerProvider provider{co_await asio::this_coro::executor, docker_settings(config)};
+  const std::vector<sandbox::Found> left = co_await provider.list();
+  for (const sandbox::Found& found : left) co_await provider.destroy(found.id);
+  co_await provider.close();
+}
+
 }  // namespace
 
 // Adds no row where no engine answers or it lacks the image.
@@ -92,9 +148,15 @@ awaitable<void> docker_rows(Bench& bench) {
     exec.add(executed - created);
     remove.add(BenchClock::now() - executed);
   }
-  bench.table.add("Docker API: create and start", std::move(create));
+  bench.table.add(kCreate, std::move(create));
   bench.table.add("Docker API: exec bash -c true", std::move(exec));
   bench.table.add("Docker API: remove", std::move(remove));
+  Config config = bench.config;
+  config.docker_socket = socket;
+  config.docker_image = image;
+  co_await pooled_container(bench, config);
+  config.state_dir += "/own";  // of this process, who is not the server's user
+  co_await exec_in_container(bench, docker, config);
 }
 
 }  // namespace tb::cli

@@ -59,9 +59,11 @@ bool prepare(const Config& config, std::vector<std::string> roots) {
   fs::create_directories(output);
   const std::string store = config.state_dir + "/store";
   fs::create_directories(store);
+  const std::string docker = config.state_dir + "/docker";
+  fs::create_directories(docker);
   check(::chmod(config.state_dir.c_str(), 0711), "chmod " + config.state_dir);
   if (::geteuid() == 0) check_reachable(fs::absolute(config.state_dir));
-  for (const std::string& dir : {output, store}) {
+  for (const std::string& dir : {output, store, docker}) {
     check(::chmod(dir.c_str(), 0700), "chmod " + dir);
     if (::geteuid() == 0) check(::chown(dir.c_str(), uid, uid), "chown " + dir);
   }
@@ -87,9 +89,17 @@ hooks::Secret load_secret(const Config& config) {
   return secret;
 }
 
-void drop_privileges(unsigned uid) {
+std::vector<unsigned> groups_for(const Config& config) {
+  struct stat info{};
+  if (!config.docker || ::stat(config.docker_socket.c_str(), &info) != 0) return {};
+  // Whoever may use it rules this machine, and root's own group more than that.
+  const bool useful = info.st_gid != 0 && (info.st_mode & S_IWGRP) != 0;
+  return useful ? std::vector<unsigned>{info.st_gid} : std::vector<unsigned>{};
+}
+
+void drop_privileges(unsigned uid, const std::vector<unsigned>& groups) {
   if (::geteuid() != 0) return;
-  check(::setgroups(0, nullptr), "setgroups");
+  check(::setgroups(groups.size(), groups.data()), "setgroups");
   for (int cap = 0; cap <= 63; ++cap) {
     if (::prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) != 0) break;
   }

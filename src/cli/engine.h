@@ -25,8 +25,12 @@ bool prepare(const Config& config, std::vector<std::string> roots = {});
 // made when it is missing. Needs the rights of whoever made it: before drop_privileges.
 hooks::Secret load_secret(const Config& config);
 
-// From here on no root, no capabilities, no way back. Nothing to do without root.
-void drop_privileges(unsigned uid);
+// From here on no root, no capabilities, no way back. Nothing to do without root. `groups` are kept
+// beside the user's own.
+void drop_privileges(unsigned uid, const std::vector<unsigned>& groups = {});
+
+// Who may use the Docker Engine's socket, when there are to be containers; else nobody.
+std::vector<unsigned> groups_for(const Config& config);
 
 // Runs `work` with a provider on a loop of its own; passes on what it throws.
 int with_engine(const Config& config,

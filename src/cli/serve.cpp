@@ -12,6 +12,7 @@
 #include "api/router.h"
 #include "api/service.h"
 #include "cli/commands.h"
+#include "cli/docker.h"
 #include "cli/engine.h"
 #include "cli/hooks.h"
 #include "http/listener.h"
@@ -55,7 +56,8 @@ class Program {
         registry_(registry),
         events_(metrics_, config.log_commands),
         provider_(loop.get_executor(), config.state_dir, config.output),
-        providers_(providers_of(config, provider_)),
+        docker_(make_docker(loop, config)),
+        providers_(providers_of(config, provider_, docker_.get())),
         store_(loop.get_executor(), config.state_dir + "/store/threadbox.db"),
         hooks_(loop.get_executor(), config, store_, metrics_, std::move(files)),
         sessions_(loop.get_executor(), {providers_, store_, events_, registry, &hooks_.callbacks()},
@@ -123,6 +125,7 @@ class Program {
     }
     if (!welcome.cleaned.empty()) log(LogLevel::warning, "cleaned_up", {{"what", welcome.cleaned}});
     co_await hooks_.open();
+    if (docker_) co_await look_at_docker();
     co_await sessions_.open();
     co_await hooks_.settle();
     const std::uint16_t port = http::port_of(listener);
@@ -133,21 +136,44 @@ class Program {
     co_await sessions_.close();
     co_await hooks_.close();
     co_await store_.close();
+    if (docker_) co_await docker_->close();
     co_await provider_.close();
     co_return code_;
   }
 
  private:
+  static std::unique_ptr<docker::DockerProvider> make_docker(asio::io_context& loop,
+                                                             const Config& config) {
+    if (!config.docker) return nullptr;
+    docker::DockerSettings settings = docker_settings(config);
+    return std::make_unique<docker::DockerProvider>(loop.get_executor(), std::move(settings));
+  }
+
+  // A server that is up says what is wrong to whoever asks; and an engine may come later.
+  awaitable<void> look_at_docker() {
+    try {
+      co_await docker_->check_usable();
+    } catch (const Error& error) {
+      log(LogLevel::error, "docker_unusable", {{"error", error.what()}});
+    }
+  }
+
   static http::ServerLimits server_limits() {
     http::ServerLimits limits;
     limits.connections_per_address = 1024;  // of 4096: one client can't take them all
     return limits;
   }
 
-  static session::Providers providers_of(const Config& config, sandbox::Provider& native) {
+  static session::Providers providers_of(const Config& config, sandbox::Provider& native,
+                                         docker::DockerProvider* docker) {
     session::Providers providers;
     providers.add(session::kNative, native);
-    providers.add_missing("docker", "this program was built without it");
+    if (docker) {
+      providers.add("docker", *docker, session::Providers::Takes::image,
+                    [docker] { return docker->problem(); });
+    }
+    providers.add_missing("docker",
+                          "set SANDBOX_PROVIDER=docker or DOCKER_HOST (docs/providers.md)");
     providers.add_missing("e2b", "this program was built without it");
     for (const auto& [name, instead] : config.provider_aliases) providers.stand_in(name, instead);
     if (!config.provider.empty()) providers.choose_default(config.provider);
@@ -203,6 +229,7 @@ class Program {
   session::Metrics metrics_;
   session::Events events_;
   native::NativeProvider provider_;
+  std::unique_ptr<docker::DockerProvider> docker_;
   session::Providers providers_;
   store::SqliteStore store_;
   Hooks hooks_;
@@ -245,7 +272,7 @@ int serve(const Config& config) {
   const int listener = http::bind_listener(config.host, config.port);
   prepare(config, registry.roots());
   HookFiles files = read_hook_files(config);
-  drop_privileges(server_uid());
+  drop_privileges(server_uid(), groups_for(config));
 
   asio::io_context loop{1};
   Program program{loop, config, registry, std::move(files)};

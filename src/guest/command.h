@@ -10,19 +10,13 @@
 #include <string>
 
 #include "guest/cgroups.h"
+#include "guest/clock.h"
 #include "guest/minder.h"
 #include "guest/shell.h"
 #include "guest/streams.h"
 #include "guest/wire.h"
 
 namespace tb::guest {
-
-inline std::uint64_t now_us() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1000000 +
-         static_cast<std::uint64_t>(now.tv_nsec) / 1000;
-}
 
 inline void close_fd(int& fd) {
   if (fd >= 0) ::close(fd);

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "guest/clock.h"
 #include "guest/input.h"
 #include "os/fdpass.h"
 
@@ -19,11 +20,6 @@ namespace {
 
 constexpr std::size_t kMaxArgument = 120 << 10;  // the kernel's MAX_ARG_STRLEN is 128 KiB
 constexpr int kNoProgram = 127;                  // as a shell tells that one can't be executed
-
-std::uint64_t micros(const timeval& time) {
-  return static_cast<std::uint64_t>(time.tv_sec) * 1000000 +
-         static_cast<std::uint64_t>(time.tv_usec);
-}
 
 // A shell that can't be opened again is one that has ended, not one that never was.
 bool opened_before(const Command& command) {
@@ -208,6 +204,17 @@ void Commands::close_input(const CloseInput& close) {
   if (Command* command = find(close.id)) command->ends.close_input();
 }
 
+bool Commands::drop_output(const Taken& stored, int control) {
+  Taken dropped = stored;
+  if (Command* command = find(stored.id)) {
+    command->ends.drop_output(stored.stream, stored.offset);
+    dropped.offset = command->ends.taken[stored.stream];
+  }
+  Writer out;
+  dropped.encode(out, Message::dropped);
+  return os::send_packet(control, out.view()) == 1;
+}
+
 void Commands::release(const Release& release) {
   if (Command* command = find(release.id)) {
     if (release.what & Release::kExit) command->exit_released = true;
@@ -337,6 +344,8 @@ bool Commands::tell(int control, Command& command) {
     started.age_us = now_us() - command.began_us;
     started.streams = command.ends.kind;
     started.note = command.note;
+    started.taken[0] = command.ends.taken[0];
+    started.taken[1] = command.ends.taken[1];
     started.encode(out);
     command.start_told = os::send_packet(control, out.take(), command.ends.ours,
                                          descriptors_of(started.streams)) == 1;

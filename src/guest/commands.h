@@ -6,8 +6,8 @@
 
 #include "guest/cgroups.h"
 #include "guest/command.h"
+#include "guest/container_wire.h"
 #include "guest/launch.h"
-#include "guest/wire.h"
 
 namespace tb::guest {
 
@@ -20,6 +20,8 @@ class Commands {
   void signal(const Signal& signal);
   void release(const Release& release);
   void close_input(const CloseInput& close);
+  // Drops what was stored and tells `control` so. False: it could not be told.
+  bool drop_output(const Taken& stored, int control);
   // A child of PID 1 that is no command's, and is not to be ended with what one left behind.
   void spare(int pid) { spared_.push_back(pid); }
   // After SIGCHLD: collects every process that ended, our commands and orphans alike.

@@ -92,7 +92,9 @@ void become_tenant(const Child& child) {
   }
   if (launch.script >= 0 && ::dup2(launch.script, 3) < 0) give_up(child, "pass the script");
   if (::chdir(launch.start->cwd.c_str()) != 0) give_up(child, "cwd");
-  if (add_filter(launch.config->command_filter) != 0) give_up(child, "seccomp");
+  if (!launch.config->in_container && add_filter(launch.config->command_filter) != 0) {
+    give_up(child, "seccomp");
+  }
   // Marked, not closed: the way to report a failed exec(2) must stay open until then.
   if (::syscall(SYS_close_range, launch.script >= 0 ? 4u : 3u, ~0u, CLOSE_RANGE_CLOEXEC) != 0) {
     give_up(child, "close inherited descriptors");
@@ -106,12 +108,12 @@ void become_tenant(const Child& child) {
 
 // A copy of PID 1, small as it is, in the command's cgroup from its first moment.
 long spawn(int cgroup) {
+  // Filters of container engines refuse clone3(2), whose flags they can't see.
+  if (cgroup < 0) return ::fork();
   clone_args args{};
   args.exit_signal = SIGCHLD;
-  if (cgroup >= 0) {
-    args.flags = CLONE_INTO_CGROUP;
-    args.cgroup = static_cast<std::uint64_t>(cgroup);
-  }
+  args.flags = CLONE_INTO_CGROUP;
+  args.cgroup = static_cast<std::uint64_t>(cgroup);
   return ::syscall(SYS_clone3, &args, sizeof args);
 }
 

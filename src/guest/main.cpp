@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // PID 1 of a sandbox: confines itself, then starts, watches and ends commands as the server says.
 // It outlives the server; when the keeper goes, it goes, and the kernel ends all the rest with it.
+// In a container it is `guest box ID`, and there is no keeper: servers come through `guest carry
+// ID`, which the container's engine starts.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -10,10 +12,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
 
+#include "guest/carrier.h"
 #include "guest/commands.h"
 #include "guest/confine.h"
+#include "guest/container.h"
 #include "guest/files.h"
 #include "guest/wire.h"
 #include "os/fdpass.h"
@@ -82,16 +90,23 @@ class Guest {
         epoll_(::epoll_create1(EPOLL_CLOEXEC)),
         children_(watch_children(epoll_)),
         commands_(config, epoll_) {
-    if (watch(epoll_, kControlFd, EPOLLIN) != 0 || watch(epoll_, kKeeperFd, EPOLLIN) != 0) {
+    const bool served = config.in_container || watch(epoll_, kControlFd, EPOLLIN) == 0;
+    if (!served || watch(epoll_, kKeeperFd, EPOLLIN) != 0) {
       fail("watch the sockets");
     }
-    commands_.report(control_);
+    if (config.in_container) control_ = -1;
+    report();
   }
 
   [[noreturn]] void run() {
     for (;;) {
       epoll_event events[8];
-      const int timeout = commands_.enforce_deadlines();
+      int timeout = commands_.enforce_deadlines();
+      if (config_.in_container) {
+        const int left = expiry_.left();
+        if (left == 0) end_container(expiry_.with_files());
+        timeout = timeout < 0 ? left : std::min(timeout, left);
+      }
       const int n = ::epoll_wait(epoll_, events, 8, timeout);
       for (int i = 0; i < n; ++i) handle(events[i].data.fd);
       report();
@@ -105,6 +120,8 @@ class Guest {
       while (::read(children_, info, sizeof info) > 0) {
       }
       commands_.reap();
+    } else if (fd == kKeeperFd && config_.in_container) {
+      from_door();
     } else if (fd == kKeeperFd) {
       from_keeper();
     } else if (fd == control_) {
@@ -120,9 +137,19 @@ class Guest {
     const int result = os::receive_packet(kKeeperFd, packet);
     if (result == 0 || (result < 0 && errno != EAGAIN)) ::_exit(0);
     if (result < 0 || packet.fd_count != 1) return;
+    serve(packet.fds[0]);
+  }
+
+  void from_door() {
+    const int carrier = admit(kKeeperFd);
+    if (carrier >= 0) serve(carrier);
+  }
+
+  void serve(int socket) {
     drop_server();
+    expiry_.server(true);
     // Always here: a command that is launched with a long script makes this number its own.
-    control_ = packet.fds[0];
+    control_ = socket;
     if (control_ != kControlFd && ::dup3(control_, kControlFd, O_CLOEXEC) >= 0) {
       ::close(control_);
       control_ = kControlFd;
@@ -160,6 +187,13 @@ class Guest {
     } else if (type == Message::close_input) {
       CloseInput close;
       if (CloseInput::decode(in, close)) commands_.close_input(close);
+    } else if (type == Message::lease) {
+      Lease lease;
+      if (Lease::decode(in, lease)) expiry_.renew(lease);
+    } else if (type == Message::stored) {
+      Taken stored;
+      // A carrier that does not take so short a word reads nothing: the next one is told anew.
+      if (Taken::decode(in, stored) && !commands_.drop_output(stored, control_)) drop_server();
     } else if (type == Message::files && file >= 0) {
       // Failing is an answer too: the server sees its socket end.
       const int helper = start_file_helper(config_, file);
@@ -173,6 +207,7 @@ class Guest {
     ::close(control_);
     control_ = -1;
     writable_wanted_ = false;
+    expiry_.server(false);
   }
 
   void report() {
@@ -192,13 +227,37 @@ class Guest {
   int control_ = kControlFd;
   bool writable_wanted_ = false;
   Commands commands_;
+  Expiry expiry_;
 };
+
+// What the engine shows as the container's output, and as the reason why it did not start.
+[[noreturn]] void fail_in_container(const char* step) {
+  std::fprintf(stderr, "threadbox-guest: can't %s: %s\n", step, std::strerror(errno));
+  ::_exit(1);
+}
+
+[[noreturn]] void run_in_container(const char* id) {
+  if (::getpid() != 1) {
+    errno = EINVAL;
+    fail_in_container("be anything but the first process");
+  }
+  // Nobody else may get the number that servers have, one after the other.
+  const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const int door = open_door(id);
+  if (nothing != kControlFd || door != kKeeperFd) fail_in_container("open the door");
+  static const Config config = container_config();
+  if (const char* step = confine_in_container()) fail_in_container(step);
+  static Guest guest{config};
+  guest.run();
+}
 
 }  // namespace
 }  // namespace tb::guest
 
-int main() {
+int main(int argc, char** argv) {
   using namespace tb::guest;
+  if (argc == 3 && std::string_view{argv[1]} == "box") run_in_container(argv[2]);
+  if (argc == 3 && std::string_view{argv[1]} == "carry") return carry(argv[2]);
   static const Config config = load_config();
   if (const char* step = confine(config)) fail(step);
   static Guest guest{config};

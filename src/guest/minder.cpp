@@ -18,16 +18,13 @@
 #include <cstring>
 #include <vector>
 
+#include "guest/clock.h"
+
 namespace tb::guest {
 namespace {
 
 constexpr int kReportFd = 3;
 constexpr int kRounds = 200;  // a tree that forks while it is ended is ended again
-
-std::uint64_t micros(const timeval& time) {
-  return static_cast<std::uint64_t>(time.tv_sec) * 1000000 +
-         static_cast<std::uint64_t>(time.tv_usec);
-}
 
 void tell(int reports, const MinderReport& report) {
   (void)!::write(reports, &report, sizeof report);

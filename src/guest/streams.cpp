@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "guest/input.h"
@@ -17,12 +18,14 @@ void close_fd(int& fd) {
   fd = -1;
 }
 
-const char* open_output(Ends& to) {
+const char* open_output(Ends& to, bool shared) {
   for (int i = 0; i < 2; ++i) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) return "make pipes";
     to.ours[i] = ends[0];
     to.child[i + 1] = ends[1];
+    // We read from it ourselves then, and never wait.
+    if (shared && ::fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) return "make pipes";
   }
   return nullptr;
 }
@@ -75,6 +78,20 @@ void Ends::close_input() {
   kind = Streams::output;
 }
 
+// Never waits: a command can read from its own stdout and so take bytes away before us. It fools
+// nobody but its own reader.
+void Ends::drop_output(int stream, std::uint64_t offset) {
+  const int pipe = kind == Streams::terminal ? ours[1] : ours[stream];
+  char buffer[16 << 10];
+  while (pipe >= 0 && taken[stream] < offset) {
+    const std::size_t most = std::min<std::uint64_t>(offset - taken[stream], sizeof buffer);
+    const ssize_t n = ::read(pipe, buffer, most);
+    if (n <= 0) break;
+    taken[stream] += static_cast<std::uint64_t>(n);
+  }
+  taken[stream] = std::max(taken[stream], offset);
+}
+
 void Ends::command_ended() {
   close_input();
   close_fd(slave);
@@ -82,7 +99,7 @@ void Ends::command_ended() {
 
 const char* open_streams(const Start& start, const Config& config, Ends& to) {
   if (start.terminal) return open_terminal_streams(start, config, to);
-  if (const char* failed = open_output(to)) return failed;
+  if (const char* failed = open_output(to, config.in_container)) return failed;
   if (start.input_mode == InputMode::open) return open_input_pipe(to);
   to.child[0] = open_input(start.input, config.confined);
   return to.child[0] < 0 ? "provide stdin" : nullptr;

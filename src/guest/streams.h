@@ -12,7 +12,9 @@ struct Ends {
   // outlives any server.
   int ours[3] = {-1, -1, -1};
   int child[3] = {-1, -1, -1};  // become 0, 1 and 2
-  int slave = -1;               // of a terminal: as long as we hold it, the master sees no end
+  // Bytes of both streams that are dropped: a carrier's server has stored them.
+  std::uint64_t taken[2] = {0, 0};
+  int slave = -1;  // of a terminal: as long as we hold it, the master sees no end
 
   Ends() = default;
   Ends(const Ends&) = delete;
@@ -23,6 +25,8 @@ struct Ends {
   void close_child();
   // Nothing more can be written to it. A terminal stays: it is where its output comes from.
   void close_input();
+  // Takes everything before `offset` out of a stream's pipe.
+  void drop_output(int stream, std::uint64_t offset);
   // The command has ended: its input, and what kept its terminal from ending with it.
   void command_ended();
 };

@@ -31,6 +31,8 @@ enum class Message : std::uint8_t {
   release = 4,
   files = 5,  // passes a socket: a file helper (guest/files_wire.h) is to answer on it
   close_input = 6,
+  lease = 7,   // where there is no keeper: how long PID 1 goes on without another one
+  stored = 8,  // through a carrier: output that need not be kept in the pipe any more
   // guest to server
   ready = 64,
   jail_failed = 65,
@@ -38,6 +40,7 @@ enum class Message : std::uint8_t {
   start_failed = 67,
   exited = 68,
   shell = 69,
+  dropped = 70,  // to the carrier: what it said was stored is out of the pipe
 };
 
 // Why a command ended, as the guest knows it.
@@ -217,7 +220,8 @@ struct Started {
   std::int32_t pid = 0;
   std::uint64_t age_us = 0;  // since its start: not 0 when told again
   Streams streams = Streams::output;
-  std::string note;  // of Start
+  std::string note;                 // of Start
+  std::uint64_t taken[2] = {0, 0};  // bytes of its output that PID 1 has dropped: `stored`
 
   void encode(Writer& out) const {
     out.u8(static_cast<std::uint8_t>(Message::started));
@@ -226,6 +230,7 @@ struct Started {
     out.u64(age_us);
     out.u8(static_cast<std::uint8_t>(streams));
     out.bytes(note);
+    for (const std::uint64_t bytes : taken) out.u64(bytes);
   }
   static bool decode(Reader& in, Started& to) {
     to.id = in.u32();
@@ -233,6 +238,7 @@ struct Started {
     to.age_us = in.u64();
     to.streams = static_cast<Streams>(in.u8());
     to.note = in.bytes();
+    for (std::uint64_t& bytes : to.taken) bytes = in.u64();
     return in.done() && to.streams <= Streams::terminal;
   }
 };
@@ -345,6 +351,8 @@ struct Config {
   std::uint8_t confined = 0;            // only these can be read, and only those executed:
   std::vector<std::string> read_paths;  // files, and directories with all below
   std::vector<std::string> run_paths;   // files
+  // Never told: in a container the engine has set the barriers, and there is no keeper.
+  bool in_container = false;
 
   void encode(Writer& out) const {
     out.u32(kVersion);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "guest/wire.h"
+#include "guest/container_wire.h"
 
 #include <gtest/gtest.h>
 
@@ -100,6 +101,8 @@ Started full_started() {
   started.age_us = 1ull << 50;
   started.streams = Streams::terminal;
   started.note = kOdd;
+  started.taken[0] = 1ull << 40;
+  started.taken[1] = 3;
   return started;
 }
 
@@ -130,6 +133,7 @@ TEST(GuestWire, EveryMessageComesBackAndNothingElsePasses) {
   expect_strict(full_started(), Message::started);
   expect_strict(CloseInput{7}, Message::close_input);
   expect_strict(full_shell(), Message::shell);
+  expect_strict(Lease{60000, 1ull << 40}, Message::lease);
   expect_strict(Exited{7, 1, 9, Cause::oom, kHitMemory | kHitDisk, 1, 2, 3}, Message::exited);
   expect_strict(full_config(), Message{});
 }
@@ -151,6 +155,8 @@ TEST(GuestWire, FieldsKeepTheirPlaces) {
   ASSERT_TRUE(decode(fields(full_started()), started));
   EXPECT_EQ(started.streams, Streams::terminal);
   EXPECT_EQ(started.note, kOdd);
+  EXPECT_EQ(started.taken[0], 1ull << 40);
+  EXPECT_EQ(started.taken[1], 3u);
   Config config;
   ASSERT_TRUE(decode(fields(full_config()), config));
   ASSERT_EQ(config.counters.size(), 2u);

@@ -54,7 +54,46 @@ class Client::Impl {
     co_return std::move(*response);
   }
 
+  awaitable<Upgraded> upgrade(std::string method, std::string target, std::string protocol,
+                              std::vector<Header> headers, std::string body) {
+    headers.push_back({"Connection", "Upgrade"});
+    headers.push_back({"Upgrade", std::move(protocol)});
+    const std::string message =
+        serialize_request(method, target, endpoint_.host_header(), headers, body);
+    auto task = run_upgrade(message);
+    std::optional<Upgraded> upgraded;
+    try {
+      upgraded = co_await within(limits_.time, std::move(task));
+    } catch (const Error& error) {
+      throw Error{error.code(), describe(method, target) + error.what()};
+    }
+    if (!upgraded) {
+      throw Error{Code::unavailable, describe(method, target) + "no response in time"};
+    }
+    co_return std::move(*upgraded);
+  }
+
  private:
+  awaitable<Upgraded> run_upgrade(const std::string& message) {
+    Link link{executor_};
+    co_await link.connect(endpoint_);
+    const ResponseParser::Limits limits{
+        .head = limits_.head, .body = limits_.body, .upgrade = true};
+    ResponseParser parser{limits, false};
+    try {
+      co_await link.exchange(message, parser);
+    } catch (const LinkClosed&) {
+      throw Error{Code::unavailable, "the connection ended before a response"};
+    }
+    Upgraded upgraded;
+    upgraded.response = std::move(parser.response());
+    if (upgraded.response.status == 101) {
+      upgraded.rest = link.buffer().view();
+      upgraded.socket = link.socket().release();
+    }
+    co_return upgraded;
+  }
+
   std::string describe(const std::string& method, const std::string& target) const {
     return method + ' ' + target + " at " + endpoint_.text() + ": ";
   }
@@ -104,6 +143,12 @@ Client::~Client() = default;
 awaitable<Response> Client::request(std::string method, std::string target,
                                     std::vector<Header> headers, std::string body) {
   return impl_->request(std::move(method), std::move(target), std::move(headers), std::move(body));
+}
+
+awaitable<Upgraded> Client::upgrade(std::string method, std::string target, std::string protocol,
+                                    std::vector<Header> headers, std::string body) {
+  return impl_->upgrade(std::move(method), std::move(target), std::move(protocol),
+                        std::move(headers), std::move(body));
 }
 
 awaitable<Response> Client::get(std::string target) {

@@ -35,6 +35,13 @@ struct ClientLimits {
   std::size_t idle = 8;     // Connections kept for later.
 };
 
+// What became of a request to speak something else from now on.
+struct Upgraded {
+  Response response;
+  int socket = -1;   // After a 101; the caller's to close. It does not block.
+  std::string rest;  // Bytes of the new protocol that came with the response.
+};
+
 // One thread. Requests may run at the same time, each on a connection of its own. Must outlive
 // the requests that it makes.
 class Client {
@@ -52,6 +59,9 @@ class Client {
   awaitable<Response> request(std::string method, std::string target, std::vector<Header> headers,
                               std::string body);
   awaitable<Response> get(std::string target);
+  // The same on a connection of its own that is the caller's after a 101.
+  awaitable<Upgraded> upgrade(std::string method, std::string target, std::string protocol,
+                              std::vector<Header> headers, std::string body);
 
  private:
   class Impl;

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <string>
 
-#include "native/output.h"
+#include "box/output.h"
 
 namespace {
 
@@ -29,7 +29,7 @@ struct Directory {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using tb::native::Stream;
+  using tb::box::Stream;
   static const Directory directory;
   static const std::string out = "abcdefghijklmnop";
   static const std::string err = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   tb::os::replace_file(path + ".out", out, 0600);
   tb::os::replace_file(path + ".err", err, 0600);
   tb::os::replace_file(path + ".order", order, 0600);
-  const tb::native::Output output{path, {}};
+  const tb::box::Output output{path, {}};
   const std::string all = output.read(Stream::all, 0, 1000);
   std::string small;
   std::string large;

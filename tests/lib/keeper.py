@@ -153,8 +153,9 @@ class Live:
         kind, self.number = struct.unpack_from("<BI", data)
         assert kind == Box.STARTED, data
         self.pid, self.age_us, self.streams, size = struct.unpack_from("<iQBI", data, 5)
-        self.note = data[22:]
-        assert len(self.note) == size and len(fds) == (2 if self.streams == self.OUTPUT else 3)
+        self.note, taken = data[22:22 + size], struct.unpack_from("<QQ", data, 22 + size)
+        assert len(data) == 38 + size and taken == (0, 0), data
+        assert len(fds) == (2 if self.streams == self.OUTPUT else 3)
         self.fds = fds
         self.stdin = {self.OUTPUT: None, self.OPEN: fds[-1], self.TERMINAL: fds[0]}[self.streams]
 
