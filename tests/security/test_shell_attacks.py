@@ -148,3 +148,19 @@ def test_a_directory_with_an_endless_name_costs_only_its_shell(server, session, 
     answer = shell.run("PWD=/$(printf %0100000d 0); echo x")
     assert answer["shell"]["respawned"] and answer["cause"] == "killed", answer
     assert shell.say("echo $v") == "kept\n"
+
+
+def test_a_snapshot_that_was_tampered_with_runs_behind_the_same_wall(server):
+    """Who writes into the file that the next shell reads is past the reader of commands, as with
+    python3 -c, and not past the kernel."""
+    session = server.create(policy="strict")
+    shell = open_shell(server, session)
+    shell.say("v=kept")
+    place = shell.say("echo /dev/shm/.shell-*").strip()
+    evil = ("echo begun > got; /usr/bin/perl -v >> got; "
+            "echo 'echo ran' > s; /bin/chmod +x s; ./s >> got")
+    answer = shell.run("for n in 0 1; do echo \"" + evil + f"\" > {place}/$n; done; exit 3")
+    assert answer["shell"]["respawned"], answer
+    shell.run(":")
+    assert server.stdout(session, "cat got") == "begun\n"
+    server.cleanup(session)
