@@ -5,6 +5,7 @@
 #include <sys/file.h>
 
 #include <functional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/units.h"
@@ -29,8 +30,11 @@ StateLock::StateLock(const std::string& state_dir) : file_(open_lock(state_dir +
 }
 
 void StateLock::share() {
-  if (alone_) check(::flock(file_.get(), LOCK_SH), "share the state directory");
-  alone_ = false;
+  if (!std::exchange(alone_, false)) return;
+  // Not in one step: a server may take it in between, and would keep us waiting for its life.
+  if (::flock(file_.get(), LOCK_SH | LOCK_NB) == 0) return;
+  throw Error{Code::conflict,
+              "a server took the state directory: name another one (state_dir), or use the server"};
 }
 
 NameLocks::NameLocks(asio::any_io_executor executor, const std::string& state_dir)

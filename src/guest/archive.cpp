@@ -28,7 +28,7 @@ class Packer {
   bool run() {
     // First without a word of content: what is wrong is said while it can still be a refusal.
     for (const std::string& path : paths_) {
-      if (!each(path)) return teller_.send(refuse_by_errno());
+      if (!each(path)) return !gone_ && teller_.send(refuse_by_errno());
       if (cut_ || bytes_ > request_.bytes) {
         return teller_.send(refuse_operation(
             Reason::too_large, 0, cut_ ? "too deep or too many names for one archive" : ""));
@@ -91,11 +91,13 @@ class Packer {
       return good ? Next::below : Next::stop;
     });
     cut_ = cut_ || walk.cut();
-    return could;
+    return could && !gone_;
   }
 
   bool add(int directory, const std::string& name, const std::string& path,
            const struct stat& info) {
+    // While nothing is written yet; later the pipe tells whether anybody is there.
+    if (!out_ && !teller_.tick()) return gone_ = true, false;
     if (S_ISREG(info.st_mode)) bytes_ += static_cast<std::uint64_t>(info.st_size);
     if (bytes_ > request_.bytes) return !out_;  // the first look goes on, to tell this apart
     if (!out_) return true;
@@ -109,7 +111,7 @@ class Packer {
 
   bool write_entry(int directory, const std::string& name, const struct stat& info,
                    tar::Entry& entry) {
-    if (S_ISREG(info.st_mode)) return write_file(directory, name, entry);
+    if (S_ISREG(info.st_mode)) return write_file(directory, name, info, entry);
     if (S_ISDIR(info.st_mode)) {
       entry.kind = tar::Entry::Kind::directory;
       return out_->write(tar::make_header(entry));
@@ -125,14 +127,16 @@ class Packer {
 
   // As many bytes as the header says, whatever happens to the file meanwhile: what is missing at
   // its end is zeros.
-  bool write_file(int directory, const std::string& name, tar::Entry& entry) {
+  bool write_file(int directory, const std::string& name, const struct stat& counted,
+                  tar::Entry& entry) {
     static char buffer[kPiece];
     const File file{open_beneath(directory, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW, 0,
                                  RESOLVE_NO_SYMLINKS)};
     struct stat info{};
     if (!file || ::fstat(file.fd, &info) != 0 || !S_ISREG(info.st_mode)) return true;
     entry.size = static_cast<std::uint64_t>(info.st_size);
-    if (entry.size > request_.bytes) return bytes_ = entry.size, false;
+    bytes_ += entry.size - static_cast<std::uint64_t>(counted.st_size);  // it may have changed
+    if (bytes_ > request_.bytes) return false;
     if (!out_->write(tar::make_header(entry))) return false;
     std::uint64_t left = entry.size;
     while (left > 0) {
@@ -157,6 +161,7 @@ class Packer {
   std::uint64_t bytes_ = 0;
   bool cut_ = false;
   bool broken_ = false;
+  bool gone_ = false;  // who asked
 };
 
 }  // namespace

@@ -16,6 +16,7 @@ namespace tb::guest {
 namespace {
 
 constexpr std::size_t kMaxHeard = 16 << 10;  // a path is 4 KiB at most
+constexpr int kPieces = 32;  // that are read at a time: who talks without end stops nobody else
 constexpr const char* kWhere = "/dev/shm/.shell-";
 
 // A quoted word is no alias, and `builtin` skips functions; who takes `builtin` away, too, has a
@@ -284,8 +285,10 @@ RunEnd listen(Shell& shell, int leader) {
   RunEnd end;
   char buffer[4096];
   int sender = 0;
-  ssize_t n;
-  while ((n = receive(shell.words, buffer, sizeof buffer, sender)) > 0) {
+  ssize_t n = -1;
+  for (int i = 0; i < kPieces; ++i) {
+    n = receive(shell.words, buffer, sizeof buffer, sender);
+    if (n <= 0) break;
     if (leader > 0 && sender != leader) continue;
     shell.heard.append(buffer, static_cast<std::size_t>(n));
     std::size_t stop;

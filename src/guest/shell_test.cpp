@@ -126,6 +126,17 @@ TEST_F(ShellTest, WhoeverClosesItsStderrIsNotListenedToForEver) {
   EXPECT_EQ(shell.words, -1);
 }
 
+// Read until nothing is left, one who writes faster than it is read would hold PID 1 for ever.
+TEST_F(ShellTest, WhoTalksMuchIsReadInPieces) {
+  ASSERT_TRUE(feed_run(shell, 5));
+  const int room = 1 << 20;
+  ::setsockopt(child[2], SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+  for (int i = 0; i < 40; ++i) say(std::string(4096, 'y'));
+  say(word(shell.nonces[0], "0 h /tmp"));
+  EXPECT_FALSE(listen(shell, ::getpid()).any);
+  EXPECT_TRUE(listen(shell, ::getpid()).any);
+}
+
 TEST_F(ShellTest, ARunHasPipesThatDontEndBeforeTheyAreOpened) {
   Start run;
   run.id = 9;

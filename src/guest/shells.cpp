@@ -159,6 +159,8 @@ std::vector<int> Commands::newcomers(const Command& command) const {
   const bool runs = shell.state.what == ShellState::What::runs;
   std::erase_if(
       all, [&](int pid) { return pid == command.pid || (runs && contains(shell.older, pid)); });
+  // The last of a pipeline has its status, and ends well if those before it are ended first.
+  std::sort(all.rbegin(), all.rend());
   return all;
 }
 
@@ -242,7 +244,7 @@ std::uint64_t Commands::tend(Command& command, std::uint64_t now) {
   Shell& shell = *command.shell;
   if (shell.state.what != ShellState::What::runs) return 0;
   if (now < shell.next_us) return shell.next_us;
-  if (shell.rounds > 0 && !shell.ending) {
+  if (shell.rounds > 0 && !shell.ending && !shell.answer) {
     interrupt(command);
     return shell.next_us;
   }
@@ -325,7 +327,7 @@ void Commands::signal_run(Command& run, int number) {
   if (run.exit) return;
   if (number == SIGKILL) return end_run(run, Cause::killed);
   Command* const home = find(run.in_shell);
-  if (!home) return;
+  if (!home || home->shell->answer) return;  // it is over, and only not told yet
   if (number != SIGINT) {
     for (const int pid : newcomers(*home)) ::kill(pid, number);
     return;
@@ -342,6 +344,7 @@ void Commands::interrupt(Command& command) {
   Shell& shell = *command.shell;
   if (shell.rounds-- == kRounds && command.pid > 0) {
     ::kill(command.pid, SIGINT);
+    ::kill(command.pid, SIGCONT);  // it may have stopped itself
     // If it had ended just before, the interrupt has cost us the line that tells.
     feed_question(shell);
   }

@@ -46,8 +46,9 @@ std::optional<seconds> parse_retry_after(std::string_view text,
   const std::string date{text};
   const char* const rest = ::strptime(date.c_str(), "%a, %d %b %Y %H:%M:%S GMT", &parts);
   if (!rest || *rest) return std::nullopt;
-  const auto when = std::chrono::system_clock::from_time_t(::timegm(&parts));
-  return std::max(seconds{0}, std::chrono::ceil<seconds>(when - now));
+  // In seconds: the nanoseconds of the clock end in the year 2262.
+  const seconds when{::timegm(&parts)};
+  return std::max(seconds{0}, when - std::chrono::floor<seconds>(now.time_since_epoch()));
 }
 
 }  // namespace tb::hooks

@@ -44,6 +44,7 @@ TEST(Backoff, RetryAfterIsSecondsOrADate) {
   EXPECT_EQ(parse_retry_after("Sun, 06 Nov 1994 08:49:47 GMT", now), 10s);
   EXPECT_EQ(parse_retry_after("Sun, 06 Nov 1994 08:49:17 GMT", now), 0s);
   EXPECT_EQ(parse_retry_after("9999999999999999", now), seconds{1ll << 32});
+  EXPECT_GT(parse_retry_after("Fri, 31 Dec 9999 23:59:59 GMT", now), 1h);
   for (const char* bad : {"", "-1", "1.5", "soon", "1 s", "Sun, 06 Nov 1994 08:49:47 GMT x",
                           "99999999999999999999"}) {
     EXPECT_FALSE(parse_retry_after(bad, now)) << bad;

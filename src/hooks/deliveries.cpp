@@ -92,6 +92,13 @@ void Deliveries::unschedule(const std::string& id) {
   --pending_;
 }
 
+bool Deliveries::has_room(const std::string& url) const {
+  const auto host = hosts_.find(host_of(url));
+  const std::size_t own =
+      host == hosts_.end() ? 0 : host->second.waiting.size() + host->second.running;
+  return pending_ < settings_.queue && own < settings_.queue - pending_;
+}
+
 bool Deliveries::launch_one(Host& host, const std::string& name, WallTime now) {
   if (running_.size() >= settings_.at_once || host.running >= settings_.per_host) return false;
   if (host.waiting.empty() || host.waiting.begin()->first > now) return false;
@@ -244,7 +251,7 @@ awaitable<void> Deliveries::enqueue(Delivery delivery) {
   const WallTime now = settings_.now();
   delivery.created = delivery.next = now;
   delivery.state = State::pending;
-  if (pending_ >= settings_.queue) {
+  if (!has_room(delivery.url)) {
     delivery.state = State::dead;
     delivery.ended = now;
     delivery.error = "too many deliveries were waiting";

@@ -25,8 +25,10 @@ class Deliveries {
   struct Settings {
     Schedule schedule = usual_schedule();
     std::size_t at_once = 16;
-    std::size_t per_host = 4;    // of these; a slow receiver keeps no other one waiting
-    std::size_t queue = 10'000;  // pending at a time; what comes beyond is dead at once
+    std::size_t per_host = 4;  // of these; a slow receiver keeps no other one waiting
+    // Pending at a time; what comes beyond is dead at once. A host has as many at most as are left
+    // free: one that is down for hours takes half of it, and there is room for every other.
+    std::size_t queue = 10'000;
     Kept done = {.age = std::chrono::hours{24}};
     Kept dead = {};
     std::function<WallTime()> now = [] { return std::chrono::system_clock::now(); };
@@ -68,6 +70,7 @@ class Deliveries {
   };
   void schedule(const std::string& id, const std::string& url, WallTime when);
   void unschedule(const std::string& id);
+  bool has_room(const std::string& url) const;
   bool launch_one(Host& host, const std::string& name, WallTime now);
   awaitable<void> run();
   Milliseconds until_next() const;

@@ -160,10 +160,21 @@ TEST_F(DeliveriesTest, HostsTakeTurnsAndNoneHasAll) {
 }
 
 TEST_F(DeliveriesTest, AFullQueueIsSaidInTheDeadLetter) {
-  for (int i = 0; i < 21; ++i) enqueue(to(std::to_string(i)));
+  for (int i = 0; i < 21; ++i) enqueue(to(std::to_string(i), "h" + std::to_string(i)));
   EXPECT_EQ(deliveries_.pending(), 20u);
   EXPECT_EQ(found("20").state, State::dead);
   EXPECT_NE(found("20").error, "");
+}
+
+TEST_F(DeliveriesTest, AReceiverThatIsDownLeavesRoomForOthers) {
+  for (int i = 0; i < 30; ++i) enqueue(to(std::to_string(i)));
+  EXPECT_EQ(deliveries_.pending(), 10u);
+  EXPECT_EQ(found("10").state, State::dead);
+  for (int i = 0; i < 30; ++i) enqueue(to("b" + std::to_string(i), "b"));
+  EXPECT_EQ(found("b4").state, State::pending);
+  EXPECT_EQ(found("b5").state, State::dead);
+  enqueue(to("c", "c"));
+  EXPECT_EQ(found("c").state, State::pending);
 }
 
 TEST_F(DeliveriesTest, WhatIsWaitedForIsSentOnlyOnceItHappened) {

@@ -39,8 +39,9 @@ awaitable<http::Response> exchange(Stream& stream, const std::string& message) {
   const http::ResponseParser::Limits limits{.head = kMaxHead};
   http::ResponseParser parser{limits, true};  // as to HEAD: no body is read
   std::string received;
+  std::size_t total = 0;  // with answers that are none yet (1xx): there may be any number of them
   while (!parser.done()) {
-    if (received.size() > kMaxHead.count + kPiece) {
+    if (total > kMaxHead.count + kPiece) {
       throw Error{Code::exhausted, "the head of the answer is too large"};
     }
     const std::size_t before = received.size();
@@ -53,6 +54,7 @@ awaitable<http::Response> exchange(Stream& stream, const std::string& message) {
       throw Error{Code::unavailable, "the connection ended before an answer: " + error.message()};
     }
     received.resize(before + got);
+    total += got;
     received.erase(0, parser.parse(received));
   }
   co_return std::move(parser.response());

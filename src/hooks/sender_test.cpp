@@ -115,6 +115,18 @@ TEST_F(SenderTest, NonsenseIsAFailure) {
   }
 }
 
+TEST_F(SenderTest, AnswersThatAreNoneYetHaveAnEnd) {
+  const std::string none = "HTTP/1.1 100 Continue\r\n\r\n";
+  peer_.says = none + none + "HTTP/1.1 200 OK\r\n\r\n";
+  EXPECT_TRUE(post(settings(true), peer_.url()).delivered());
+  peer_.says.clear();
+  for (int i = 0; i < 2000; ++i) peer_.says += none;
+  peer_.says += "HTTP/1.1 200 OK\r\n\r\n";
+  const Attempt attempt = post(settings(true), peer_.url());
+  EXPECT_EQ(attempt.status, 0);
+  EXPECT_EQ(attempt.error, "the head of the answer is too large");
+}
+
 TEST_F(SenderTest, RetryAfterCountsOnlyWhereItMeansWaiting) {
   peer_.says = "HTTP/1.1 503 x\r\nRetry-After: 7\r\n\r\n";
   EXPECT_EQ(post(settings(true), peer_.url()).retry_after, std::chrono::seconds{7});

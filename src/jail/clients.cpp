@@ -59,6 +59,7 @@ void Clients::done(const Waiter& waiter) {
 
 void Clients::fail(const Waiter& waiter, Code code, const std::string& text) {
   if (waiter.number == 0) return;  // nobody waits
+  if (waiter.connection != 0 && !is_connected(waiter)) return;
   Writer out = reply(Message::failed, waiter.number);
   out.u8(static_cast<std::uint8_t>(code));
   out.bytes(text);

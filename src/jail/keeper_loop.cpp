@@ -84,8 +84,8 @@ void Keeper::load_records() {
     }
     const Clock::time_point deadline = deadline_after(record.ttl_ms);
     // Another keeper may have it by now: then the files are given to another uid when needed.
-    if (workshop_.slots) workshop_.slots->try_claim(record.slot);
-    dormant_.emplace(id, Dormant{std::move(record), deadline});
+    const bool claimed = workshop_.slots && workshop_.slots->try_claim(record.slot);
+    dormant_.emplace(id, Dormant{std::move(record), deadline, claimed});
   }
   describe_cleaning(strays);
 }
@@ -303,7 +303,9 @@ void Keeper::forget_dormant(const std::string& id) {
   const auto found = dormant_.find(id);
   if (found == dormant_.end()) return;
   forget_files(id);
-  if (workshop_.slots) workshop_.slots->release(found->second.record.slot);
+  if (workshop_.slots && found->second.claimed) {
+    workshop_.slots->release(found->second.record.slot);
+  }
   dormant_.erase(found);
 }
 

@@ -45,6 +45,7 @@ struct Live {
 struct Dormant {
   Record record;  // its uids stay claimed: its files belong to them
   Clock::time_point deadline = Clock::time_point::max();
+  bool claimed = true;  // they are, by us; else they may be those of one that lives
 };
 
 Clock::time_point deadline_after(std::uint64_t ttl_ms);

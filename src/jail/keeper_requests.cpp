@@ -67,13 +67,15 @@ void Keeper::create(int client, std::uint32_t number, Reader& in) {
     // What was confined comes back as it was, whatever the server says now.
     if (!record.programs.empty()) create.programs = record.programs;
   }
-  if (slot && workshop_.slots) workshop_.slots->release(*slot);  // claimed again at once
+  const bool claimed = slot && workshop_.slots && dormant->second.claimed;
+  if (claimed) workshop_.slots->release(*slot);  // claimed again at once
   os::fail_attempt(options_.allow_faults ? create.fail_at : 0);
   Live live;
   try {
     live.jail = start_jail(workshop_, create, slot);
   } catch (...) {
     os::fail_attempt(0);
+    if (claimed) dormant->second.claimed = workshop_.slots->try_claim(*slot);
     throw;
   }
   os::fail_attempt(0);

@@ -77,6 +77,10 @@ bool NativeSandbox::pass_to_helper(os::Fd socket) {
 }
 
 void NativeSandbox::queue(std::string message, os::Fd file) {
+  // A signal that still waits is the same one, as in the kernel: many of them are no queue.
+  const bool signal = message.front() == static_cast<char>(guest::Message::signal);
+  const auto same = [&](const auto& waiting) { return waiting.message == message; };
+  if (signal && std::any_of(queue_.begin(), queue_.end(), same)) return;
   if (queue_.size() >= kMaxQueued) return close();  // it has not read for long
   queue_.push_back({std::move(message), std::move(file)});
   flush();

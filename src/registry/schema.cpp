@@ -59,9 +59,13 @@ class Reading {
       : root_(root), problems_(problems) {}
 
   void schema(const json::value& value, const std::string& at, int depth = 0) {
-    if (value.is_bool()) return;
+    if (value.is_bool()) {
+      read_.insert(&value);
+      return;
+    }
     if (!value.is_object()) return fail(at, "a schema must be a map of keywords");
     if (depth > kMaxDepth) return fail(at, "the schema is nested too deeply");
+    read_.insert(&value);
     if (value.get_object().contains("default")) with_default_.emplace_back(at, &value);
     for (const auto& [name, part] : value.get_object()) {
       const std::string here = at + "/" + yaml::pointer_part(name);
@@ -72,6 +76,14 @@ class Reading {
       } else {
         keyword(*known, part, here, depth);
       }
+    }
+  }
+
+  // At the end: what a reference leads to is a schema only if it was read as one. A default or a
+  // choice of an enum may look like one, and holds anything.
+  void check_references() {
+    for (const auto& [at, target] : references_) {
+      if (!read_.contains(target)) fail(at, "$ref must lead to a schema, as #/$defs/name");
     }
   }
 
@@ -154,25 +166,19 @@ class Reading {
     }
   }
 
-  // Where it leads is read as a schema too, if not here then by the way there.
   void reference(json::string_view to, const std::string& at) {
     boost::system::error_code error;
     const bool inside = !to.empty() && to.front() == '#';
     const json::value* found = inside ? root_.find_pointer(to.substr(1), error) : nullptr;
-    if (!found || !(found->is_object() || found->is_bool())) {
-      fail(at, "$ref must lead to a schema of this document, as #/$defs/name");
-      return;
-    }
-    const std::string place{to.substr(1)};
-    const bool among_schemas = place.empty() || place.starts_with("/$defs/") ||
-                               place.starts_with("/definitions/") ||
-                               place.starts_with("/properties/");
-    if (!among_schemas) fail(at, "$ref must lead to # or into $defs, definitions or properties");
+    if (!found) return fail(at, "$ref must lead to a schema of this document, as #/$defs/name");
+    references_.emplace_back(at, found);
   }
 
   const json::value& root_;
   std::vector<Schema::Problem>& problems_;
   std::vector<std::pair<std::string, const json::value*>> with_default_;
+  std::vector<std::pair<std::string, const json::value*>> references_;
+  std::set<const json::value*> read_;  // as schemas
 };
 
 }  // namespace
@@ -182,6 +188,7 @@ Schema::Schema(json::value document, std::vector<Problem>& problems)
   Reading reading{document_, problems};
   const std::size_t before = problems.size();
   reading.schema(document_, "");
+  reading.check_references();
   if (problems.size() > before) return;
   for (const auto& [at, part] : reading.with_default()) {
     json::value value = part->at("default");

@@ -15,6 +15,7 @@ namespace {
 constexpr int kMaxDepth = 64;
 constexpr std::size_t kMaxSteps = 100'000;
 constexpr std::size_t kMaxProblems = 20;
+constexpr std::size_t kPlace = 256;  // bytes of a place that cost a step: each value has its own
 
 using Problems = std::vector<Schema::Problem>;
 
@@ -85,7 +86,8 @@ class Checking {
   void check(const json::value& schema, json::value& value, const std::string& at, int depth,
              Problems& problems) {
     if (problems.size() >= kMaxProblems) return;
-    if (depth > kMaxDepth || ++steps_ > kMaxSteps) {
+    steps_ += 1 + at.size() / kPlace;
+    if (depth > kMaxDepth || steps_ > kMaxSteps) {
       return fail(problems, at, "takes too long to check: it is nested too deeply or too large");
     }
     if (schema.is_bool()) {
@@ -183,7 +185,7 @@ class Checking {
     size(words, "minItems", "maxItems", value.size(), " items", at, problems);
     const json::value* items = words.if_contains("items");
     if (!items) return;
-    for (std::size_t i = 0; i < value.size(); ++i) {
+    for (std::size_t i = 0; i < value.size() && problems.size() < kMaxProblems; ++i) {
       check(*items, value[i], at + "/" + std::to_string(i), depth + 1, problems);
     }
   }
@@ -194,20 +196,22 @@ class Checking {
     if (properties) fill(properties->get_object(), value);
     if (const json::value* required = words.if_contains("required")) {
       for (const json::value& name : required->get_array()) {
-        if (value.contains(name.get_string())) continue;
+        if (value.contains(name.get_string()) || problems.size() >= kMaxProblems) continue;
         fail(problems, at, "\"" + std::string{name.get_string()} + "\" is required");
       }
     }
     const json::value* others = words.if_contains("additionalProperties");
     for (auto& entry : value) {
-      const std::string here = at + "/" + yaml::pointer_part(entry.key());
+      if (problems.size() >= kMaxProblems) return;
       const json::value* known =
           properties ? properties->get_object().if_contains(entry.key()) : nullptr;
+      if (!known && !others) continue;
+      const std::string here = at + "/" + yaml::pointer_part(entry.key());
       if (known) {
         check(*known, entry.value(), here, depth + 1, problems);
-      } else if (others && others->is_bool() && !others->get_bool()) {
+      } else if (others->is_bool() && !others->get_bool()) {
         fail(problems, here, "is not a parameter" + known_names(properties));
-      } else if (others) {
+      } else {
         check(*others, entry.value(), here, depth + 1, problems);
       }
     }

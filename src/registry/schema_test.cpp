@@ -49,6 +49,12 @@ TEST(Schema, ReferencesStayInTheDocument) {
   EXPECT_NE(load_error(R"({"$ref":"http://example.com/x"})"), "");
   EXPECT_NE(load_error(R"({"$ref":"#/$defs/none"})"), "");
   EXPECT_NE(load_error(R"({"default":{"pattern":"x"},"$ref":"#/default"})"), "");
+  for (const char* to : {"#/$defs/a/default", "#/$defs/a/enum/0", "#/$defs/a/const", "#/$defs"}) {
+    const std::string text = R"({"$defs":{"a":{"default":{"type":5},"enum":[{"type":5}],
+        "const":{"type":5}}},"$ref":")" +
+                             std::string{to} + "\"}";
+    EXPECT_NE(load_error(text.c_str()).find("lead to a schema"), std::string::npos) << to;
+  }
   const char* tree = R"({"type":"object","properties":{"next":{"$ref":"#"}},
                          "additionalProperties":false})";
   EXPECT_TRUE(fits(tree, R"({"next":{"next":{}}})"));
@@ -149,6 +155,29 @@ TEST(Schema, EndsWhateverItIsAsked) {
   wide += "]";
   EXPECT_NE(checked(R"({"items":{"type":"integer"}})", wide.c_str()).find("too long"),
             std::string::npos);
+}
+
+TEST(Schema, SaysOfManyMistakesTheFirst) {
+  std::string many = "{\"k\":0";
+  for (int i = 0; i < 1000; ++i) many += ",\"k" + std::to_string(i) + "\":0";
+  many += "}";
+  json::value value = json::parse(many);
+  for (const char* text :
+       {R"({"additionalProperties":false})", R"({"additionalProperties":{"type":"string"}})"}) {
+    std::vector<Schema::Problem> none;
+    EXPECT_EQ((Schema{json::parse(text), none}.check(value).size()), 20u) << text;
+  }
+}
+
+// Where a value stands is told with all the keys above it: a long one above many values would be
+// copied for each of them.
+TEST(Schema, ALongKeyAboveManyValuesIsTooMuch) {
+  std::string list = "[0";
+  for (int i = 0; i < 50'000; ++i) list += ",0";
+  const std::string text = "{\"" + std::string(1 << 20, 'k') + "\":" + list + "]}";
+  const std::string said =
+      checked(R"({"additionalProperties":{"items":{"type":"integer"}}})", text.c_str());
+  EXPECT_NE(said.find("too long"), std::string::npos);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t kMaxBytes = 1 << 20;
 constexpr std::size_t kMaxNodes = 100'000;  // an alias counts as what it stands for
+constexpr std::size_t kMaxText = 4 << 20;   // here too
 constexpr int kMaxDepth = 64;
 
 struct TooMuch {
@@ -30,6 +31,7 @@ class Copy {
     if (from.IsScalar()) {
       to.kind = Node::Kind::scalar;
       to.text = from.Scalar();
+      if ((bytes_ += to.text.size()) > kMaxText) throw TooMuch{to.line, "has too much text"};
       to.quoted = from.Tag() == "!";
     } else if (from.IsSequence()) {
       to.kind = Node::Kind::list;
@@ -46,6 +48,7 @@ class Copy {
 
  private:
   std::size_t count_ = 0;
+  std::size_t bytes_ = 0;
 };
 
 template <class T>

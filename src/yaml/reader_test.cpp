@@ -53,6 +53,13 @@ TEST(Yaml, AliasesCanNotGrowWithoutBounds) {
   EXPECT_NE(file.problems.lines().at(0).find("has too many values"), std::string::npos);
   EXPECT_FALSE(File{"a: " + std::string(100, '[') + std::string(100, ']') + "\n"}.root);
   EXPECT_FALSE(File{"a: " + std::string(2 << 20, 'x')}.root);
+  EXPECT_FALSE(File{"a: " + std::string(100'000, '[')}.root);
+  std::string text = "a: &a " + std::string(100'000, 'x') + "\nb: [*a";
+  for (int i = 0; i < 100; ++i) text += ",*a";
+  const File many{text + "]\n"};
+  EXPECT_FALSE(many.root);
+  EXPECT_NE(many.problems.lines().at(0).find("has too much text"), std::string::npos);
+  EXPECT_FALSE(File{"a: &a [*a]\n"}.root);
 }
 
 TEST(Yaml, BecomesJsonWithTypesAndLines) {

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Set-up fails at its n-th system call, for every n: nothing is left, and no file is lost."""
+import fcntl
 import os
 import socket
 import struct
@@ -11,6 +12,7 @@ from server import read_text, wait_until
 
 READY, JAIL_FAILED = 64, 65
 MOST = 400  # system calls that set-up could possibly make
+FIRST_TENANT = 0x70000000 + 17  # of the slot 0 (src/jail/slots.h)
 
 
 class Faulty:
@@ -101,6 +103,8 @@ def test_a_failed_set_up_does_not_cost_the_files_of_a_session(faulty):
     wait_until(lambda: server.sandbox_pids() == [], "its sandbox is gone")
     label = read_label(server, session)
     kept = f"{faulty.trees}/{session}/workspace/f"
+    slot = (os.stat(kept).st_uid - FIRST_TENANT) // 2
+    assert is_claimed(slot)
     before = faulty.holds()
     for n in range(1, MOST):
         outcome = faulty.create(session, n, label)
@@ -109,12 +113,22 @@ def test_a_failed_set_up_does_not_cost_the_files_of_a_session(faulty):
         wait_until(lambda: faulty.is_back_at(before),
                    lambda: f"as before after {n}, {outcome}: {before} but {faulty.holds()}", 5)
         assert open(kept).read() == "data\n", f"lost after {n}, {outcome}"
+        assert is_claimed(slot), f"its uids are anybody's after {n}, {outcome}"
     else:
         pytest.fail("it never came up")
     assert n > 30
     server.start()
     assert server.create("t") == session
     assert server.stdout(session, "cat f") == "data\n"
+
+
+def is_claimed(slot):
+    with open("/run/threadbox/slots", "rb+") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, slot)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def read_label(server, session):

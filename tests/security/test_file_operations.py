@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+import random
 import tarfile
 import threading
 
@@ -11,6 +12,8 @@ import pytest
 from conftest import quick, start_tenant
 from server import wait_until
 from tree import Tree, entry_of, tar_of
+
+LONGEST = 2000  # bytes of a line that a search shows
 
 
 @pytest.fixture
@@ -176,6 +179,25 @@ def test_a_pattern_takes_time_in_proportion_to_the_text(server, session, tree, p
     reply = quick(tree.search, pattern, regex=True, seconds=15)
     assert reply.status in (200, 400), reply
     assert quick(server.stdout, session, "echo on") == "on\n"
+
+
+@pytest.mark.long
+def test_the_worst_pattern_on_the_worst_text_ends_in_time(server, session, tree):
+    """Each byte makes a set of thousands of places that was never seen before; the search is given
+    up after ten seconds, and says so."""
+    bits = random.Random(1).choices(b"ab", k=200000)
+    tree.wrote("f", bytes(bits) + b"\n")
+    branches = "|".join(f"a[a-b]{{{n}}}{end}" for n, end in zip(range(990, 997), "cdefghi"))
+    reply = tree.search(f"({branches})", regex=True)
+    assert reply.status == 200 and reply.json["matches"] == [], reply
+
+
+@pytest.mark.parametrize("size", [10, 4095, 4096, 65535, 65536])
+def test_a_line_ends_the_same_wherever_its_pieces_do(tree, size):
+    tree.wrote("f", b"x" * size + b"\r\ny\rz\r")
+    assert [(line, len(text)) for _, line, text in tree.found("x$", regex=True)] == \
+        [(1, min(size, LONGEST))]
+    assert [line for _, line, _ in tree.found("\rz\r")] == [2]
 
 
 @pytest.mark.parametrize("pattern", ["*" * 2000, "*a" * 900 + "b", "**/" * 800 + "x",

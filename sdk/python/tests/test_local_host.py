@@ -335,6 +335,52 @@ Box(engine, "closed-elsewhere").close()
     run(mine.close())
 
 
+def test_programs_that_are_killed_hold_nothing():
+    """The first one too, who started the keeper; while they have the sandbox or wait for it."""
+    text = (
+        PROGRAM
+        + """
+box = Box(engine, "killed")
+print(box.id, flush=True)
+while True:
+    box.execute(sys.argv[2])
+"""
+    )
+    with state_dir() as where:
+        others = [start_program(text, where, word, env=SUPPORT) for word in ("sleep 300", "true")]
+        assert len({other.stdout.readline() for other in others}) == 1
+        mine = _local.open_engine(state_dir=where, default_policy="open")
+        box = Box(mine, "killed")
+        assert box.info.status == "existing"
+        for other in others:
+            other.kill()
+        assert box.out("echo mine") == "mine\n"
+        assert [other.wait(20) for other in others] == [-signal.SIGKILL] * 2
+        run(mine.close())
+
+
+def test_two_engines_of_one_program_make_one_session(state):
+    engines = [_local.open_engine(state_dir=state, default_policy="open") for _ in range(2)]
+    found = []
+    threads = [
+        threading.Thread(target=lambda one=one: found.append(Box(one, "both"))) for one in engines
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({box.id for box in found}) == 1
+    for round in range(3):
+        for box in found:
+            box.out(f"echo {round} >> log")
+    assert found[0].out("wc -l < log").strip() == "6"
+    run(engines[1].close())
+    left = next(box for box in found if box.engine is engines[0])
+    assert left.out("echo still") == "still\n"
+    left.close()
+    run(engines[0].close())
+
+
 def test_a_directory_of_a_server_is_refused(state):
     import fcntl
 
