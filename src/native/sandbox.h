@@ -23,6 +23,7 @@ class NativeSandbox : public sandbox::Sandbox, public std::enable_shared_from_th
   struct Settings {
     std::string output_dir;  // of this sandbox; made with the first command
     OutputLimits output;
+    Milliseconds ahead{0};  // how long a shell that was started ahead waits for the next command
   };
   // How the keeper is asked what a sandbox takes.
   using Measure = std::function<awaitable<sandbox::Load>(std::string id)>;
