@@ -229,6 +229,8 @@ std::vector<Setting> sessions_settings() {
        number(1, 65536, [](Config& c, auto v) { c.output.inline_bytes = Bytes{v << 10}; })},
       {"OUTPUT_LIMIT_MB", "64", "MiB of each output stream that are kept on disk",
        number(1, 65536, [](Config& c, auto v) { c.output.stored = Bytes{v << 20}; })},
+      {"PRESTART_SECONDS", "30", "how long a shell started ahead waits for the next command; 0: none",
+       number(0, 3600, [](Config& c, auto v) { c.prestart = std::chrono::seconds{v}; })},
       {"KEEPER_GRACE", "600", "seconds that sandboxes live on without a server",
        number(1, kMany, [](Config& c, auto v) { c.keeper_grace = std::chrono::seconds{v}; })},
       {"SHUTDOWN_GRACE_SECONDS", "10", "for requests under way to end after SIGTERM",

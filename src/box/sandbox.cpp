@@ -259,6 +259,7 @@ awaitable<std::shared_ptr<sandbox::Process>> GuestSandbox::start(sandbox::Comman
   sandbox::ProcessInfo info = describe(command);
   guest::Start start = to_start(next_++, command);
   start.note = to_note(info);
+  start.ahead_ms = static_cast<std::uint32_t>(settings_.ahead.count());
   Writer out;
   start.encode(out);
   auto process = make_process(start.id);

@@ -22,6 +22,7 @@ class GuestSandbox : public sandbox::Sandbox, public std::enable_shared_from_thi
   struct Settings {
     std::string output_dir;  // of this sandbox; made with the first command
     OutputLimits output;
+    Milliseconds ahead{0};  // how long a shell that was started ahead waits for the next command
   };
   GuestSandbox(asio::any_io_executor executor, std::string id, std::string label,
                Settings settings);

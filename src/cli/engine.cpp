@@ -117,6 +117,7 @@ int with_engine(const Config& config,
                 const std::function<awaitable<int>(native::NativeProvider&)>& work) {
   asio::io_context loop{1};
   native::NativeProvider provider{loop.get_executor(), config.state_dir, config.output};
+  provider.start_ahead(config.prestart);
   int code = 1;
   std::exception_ptr failure;
   auto task = [&]() -> awaitable<void> {

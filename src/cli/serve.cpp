@@ -92,6 +92,7 @@ class Program {
     service_.deliveries = &hooks_.deliveries();
     api::add_webhook_routes(router_, service_);
     api::add_docs_routes(router_);
+    provider_.start_ahead(config_.prestart);
     provider_.on_lost([this](bool in_order) {
       if (stopping_) return;
       if (!in_order) {

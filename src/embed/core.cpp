@@ -46,6 +46,7 @@ Core::Core(asio::io_context& loop, const Config& the_config, const registry::Reg
       runs(loop.get_executor()),
       tasks_(loop.get_executor(), [](const std::string&, std::exception_ptr) {}) {
   provider.share();
+  provider.start_ahead(config.prestart);
   provider.keeper().on_wanted([this](const std::string& id) { give_way(id); });
   provider.on_lost([this](bool) { lost_ = true; });
 }

@@ -30,6 +30,9 @@ struct Command {
   int status = -1;  // tells when the program runs
   bool running = false;
   Minder minder;  // without cgroups
+  int offer = -1;  // to a shell that was started ahead, until it has taken this command
+  std::uint64_t look_us = 0;     // when to look whether it has
+  std::unique_ptr<Start> again;  // what was offered
   Ends ends;
   std::string note;
   std::uint64_t began_us = 0;
@@ -47,6 +50,7 @@ struct Command {
 
   ~Command() {
     close_fd(status);
+    close_fd(offer);
     close_fd(minder.reports);
   }
 };

@@ -47,16 +47,21 @@ Command* Commands::find(std::uint32_t id) {
   return nullptr;
 }
 
-// Makes the streams and the cgroup, launches, and closes what only the child needs.
 const char* Commands::prepare(Command& command, const Start& start) {
-  int script = -1;
-  const char* failed = nullptr;
   if (commands_.size() >= kMaxCommands) {
     errno = EAGAIN;
-    failed = "run so many commands at once";
-  } else if ((failed = open_streams(start, config_, command.ends))) {
-    // errno says why
-  } else if (start.script.size() > kMaxArgument &&
+    return "run so many commands at once";
+  }
+  if (const char* failed = open_streams(start, config_, command.ends)) return failed;
+  ask_for_shell(start);
+  return hand_over(command, start) ? nullptr : begin(command, start);
+}
+
+// Takes a cgroup, launches, and closes what only the child needs.
+const char* Commands::begin(Command& command, const Start& start) {
+  int script = -1;
+  const char* failed = nullptr;
+  if (start.script.size() > kMaxArgument &&
              (script = text_file("script", "exec 3<&-\n" + start.script, config_.confined)) < 0) {
     failed = "store the script";
   } else if (cgroups_.there() && (command.cgroup = cgroups_.take()) < 0) {
@@ -71,7 +76,7 @@ const char* Commands::prepare(Command& command, const Start& start) {
     launch.output = command.ends.child[1];
     launch.error = command.ends.child[2];
     launch.terminal = start.terminal != 0;
-    launch.script = script;
+    if (script >= 0) launch.passed = {script};
     launch.cgroup = command.cgroup >= 0 ? cgroups_.dir_fd(command.cgroup) : -1;
     const Step step = run(command, launch);
     errno = step.number;
@@ -108,6 +113,10 @@ Step Commands::run(Command& command, const Launch& launch) {
 
 void Commands::on_report(int fd) {
   for (const auto& command : commands_) {
+    if (command->offer == fd) {
+      settle(*command);
+      return;
+    }
     if (command->status == fd) return on_status(*command);
     if (command->shell && command->shell->words == fd) return on_words(*command);
     if (command->minder.reports == fd) return on_minder(*command);
@@ -132,6 +141,9 @@ void Commands::on_minder(Command& command) {
   MinderReport report;
   const int result = read_report(command.minder.reports, report);
   if (result == 0) return;
+  if (command.offer >= 0 && (result < 0 || report.ended || report.failed.text)) {
+    if (!settle(command)) return;
+  }
   if (result > 0 && report.failed.text && opened_before(command)) {
     close_fd(command.minder.reports);
     return leader_ended(command, kNoProgram << 8);
@@ -140,7 +152,7 @@ void Commands::on_minder(Command& command) {
     command.failure = Failure{command.id, report.failed.number, report.failed.text};
   } else if (result > 0 && !report.ended) {
     command.pid = report.pid;
-    command.running = true;
+    command.running = command.offer < 0;
     return;
   } else if (!command.exit) {
     // One that goes without a word was ended, by us or by the command itself.
@@ -164,13 +176,19 @@ void Commands::start(Start start) {
   } else if (start.kind == Kind::run) {
     start_run(*command, start);
   } else if (const char* step = prepare(*command, start)) {
-    command->failure = Failure{start.id, errno, step};
-    cgroups_.give(command->cgroup);
-    command->cgroup = -1;
+    fail(*command, step);
   } else if (start.timeout_ms > 0) {
     command->deadline_us = command->began_us + start.timeout_ms * 1000;
   }
+  if (command->offer >= 0) command->again = std::make_unique<Start>(std::move(start));
   commands_.push_back(std::move(command));
+}
+
+void Commands::fail(Command& command, const char* step) {
+  command.failure = Failure{command.id, errno, step};
+  command.ends.close_child();
+  cgroups_.give(command.cgroup);
+  command.cgroup = -1;
 }
 
 void Commands::end(Command& command, Cause cause) {
@@ -217,7 +235,7 @@ bool Commands::drop_output(const Taken& stored, int control) {
 
 void Commands::release(const Release& release) {
   if (Command* command = find(release.id)) {
-    if (release.what & Release::kExit) command->exit_released = true;
+    if (release.what & Release::kExit) command->exit_released = refill_due_ = true;
     if (release.what & Release::kOutput) command->output_released = true;
   }
   forget_released();
@@ -247,10 +265,14 @@ int Commands::enforce_deadlines() {
       next = command->deadline_us;
     }
   }
-  for (const auto& command : commands_) {
-    const std::uint64_t at = command->shell ? tend(*command, now) : 0;
+  const auto soonest = [&next](std::uint64_t at) {
     if (at != 0 && (next == 0 || at < next)) next = at;
+  };
+  for (const auto& command : commands_) {
+    if (command->shell) soonest(tend(*command, now));
+    if (command->offer >= 0) soonest(tend_offer(*command, now));
   }
+  if (waiting_) soonest(tend_waiting(now));
   if (next == 0) return -1;
   constexpr std::uint64_t kLongest = 3600ull * 1000;
   return next <= now ? 0 : static_cast<int>(std::min((next - now + 999) / 1000, kLongest));
@@ -262,9 +284,15 @@ void Commands::reap() {
   pid_t pid;
   while ((pid = ::wait4(-1, &status, WNOHANG, &usage)) > 0) {
     std::erase(spared_, pid);
+    if (waiting_ && waiting_->pid == pid) waiting_ended();
     if (!cgroups_.there()) minder_ended(pid, status);
     for (const auto& command : commands_) {
       if (command->pid != pid || command->exit || !cgroups_.there()) continue;
+      if (command->offer >= 0) {
+        command->pid = -1;  // nobody's any more
+        if (!settle(*command)) break;
+        command->pid = pid;
+      }
       if (command->status >= 0) on_status(*command);  // its last word comes before its end
       if (command->failure) break;
       command->running = true;
@@ -277,6 +305,7 @@ void Commands::reap() {
 
 void Commands::minder_ended(int pid, int status) {
   std::vector<int> alive = spared_;
+  if (waiting_ && waiting_->minder.pid > 0) alive.push_back(waiting_->minder.pid);
   bool killed = false;
   for (const auto& command : commands_) {
     if (command->minder.pid == pid) {

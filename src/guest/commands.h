@@ -30,6 +30,8 @@ class Commands {
   void on_report(int fd);
   // Ends what has run too long. Milliseconds until the next deadline, or -1.
   int enforce_deadlines();
+  // Starts a shell for the next command, if one was asked for: after the last one's end was told.
+  void refill();
 
   // Tells the server what it has not been told yet. False: the socket is full, try again later.
   bool report(int control);
@@ -40,6 +42,8 @@ class Commands {
   static constexpr std::size_t kMaxCommands = 128;  // known at once, finished ones included
   Command* find(std::uint32_t id);
   const char* prepare(Command& command, const Start& start);
+  const char* begin(Command& command, const Start& start);
+  void fail(Command& command, const char* step);
   Step run(Command& command, const Launch& launch);
   void watch(int fd);
   void on_status(Command& command);
@@ -50,6 +54,18 @@ class Commands {
   void end(Command& command, Cause cause);
   bool tell(int control, Command& command);
   void forget_released();
+
+  // ---- shells that are started ahead of their command: prestart.cpp ----
+  bool hand_over(Command& command, const Start& start);
+  void taken(Command& command);
+  void not_taken(Command& command);
+  bool settle(Command& command);
+  std::uint64_t tend_offer(Command& command, std::uint64_t now);
+  void ask_for_shell(const Start& start);
+  void start_ahead();
+  void drop_waiting();
+  void waiting_ended();
+  std::uint64_t tend_waiting(std::uint64_t now);
 
   // ---- shells and what runs in them: shells.cpp ----
   void open_shell(Command& command, Start start);
@@ -77,6 +93,11 @@ class Commands {
   std::vector<std::unique_ptr<Command>> commands_;
   std::vector<int> old_minders_;  // of commands that are forgotten
   std::vector<int> spared_;
+  std::unique_ptr<Command> waiting_;  // a shell without a command
+  std::unique_ptr<Start> next_;       // what the next command is expected to be like
+  bool refill_due_ = false;
+  unsigned unused_ = 0;      // commands that the waiting shell was no good for
+  unsigned unloadable_ = 0;  // shells that ended before they waited
   bool ready_told_ = false;
 };
 

@@ -23,11 +23,13 @@
 namespace tb::guest {
 namespace {
 
+constexpr int kFirstPassed = 3;
+
 struct Child {
   const Launch* launch;
   char* const* argv;
   char* const* env;
-  int status;
+  int status;  // where a failure is told
 };
 
 [[noreturn]] void give_up(const Child& child, const char* step) {
@@ -82,7 +84,23 @@ void become_tenant(const Child& child) {
   if (::syscall(SYS_setresuid, config.uid, config.uid, config.uid) != 0) give_up(child, "setuid");
 }
 
-[[noreturn]] void run_child(const Child& child) {
+// First out of each other's way, and the status too: any of them may have a number that is wanted.
+void pass_descriptors(Child& child) {
+  constexpr int kAside = 16;
+  std::vector<int> from = child.launch->passed;
+  if (from.empty()) return;
+  from.push_back(child.status);
+  for (int& fd : from) {
+    if ((fd = ::fcntl(fd, F_DUPFD_CLOEXEC, kAside)) < 0) give_up(child, "pass descriptors");
+  }
+  child.status = from.back();
+  from.pop_back();
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (::dup2(from[i], kFirstPassed + static_cast<int>(i)) < 0) give_up(child, "pass descriptors");
+  }
+}
+
+[[noreturn]] void run_child(Child& child) {
   const Launch& launch = *child.launch;
   ::setsid();
   if (launch.terminal && take_terminal(launch.input) != 0) give_up(child, "take the terminal");
@@ -90,13 +108,14 @@ void become_tenant(const Child& child) {
   if (::dup2(launch.input, 0) < 0 || ::dup2(launch.output, 1) < 0 || ::dup2(launch.error, 2) < 0) {
     give_up(child, "connect the standard streams");
   }
-  if (launch.script >= 0 && ::dup2(launch.script, 3) < 0) give_up(child, "pass the script");
+  pass_descriptors(child);
   if (::chdir(launch.start->cwd.c_str()) != 0) give_up(child, "cwd");
   if (!launch.config->in_container && add_filter(launch.config->command_filter) != 0) {
     give_up(child, "seccomp");
   }
   // Marked, not closed: the way to report a failed exec(2) must stay open until then.
-  if (::syscall(SYS_close_range, launch.script >= 0 ? 4u : 3u, ~0u, CLOSE_RANGE_CLOEXEC) != 0) {
+  const auto others = static_cast<unsigned>(kFirstPassed + launch.passed.size());
+  if (::syscall(SYS_close_range, others, ~0u, CLOSE_RANGE_CLOEXEC) != 0) {
     give_up(child, "close inherited descriptors");
   }
   sigset_t none;
@@ -130,7 +149,7 @@ std::vector<char*> pointers(const std::vector<std::string>& values) {
 Launched launch(const Launch& launch) {
   std::vector<std::string> shell;
   if (!launch.start->script.empty()) {
-    shell = {"bash", "-c", launch.script >= 0 ? ". /dev/fd/3" : launch.start->script};
+    shell = {"bash", "-c", launch.passed.empty() ? launch.start->script : ". /dev/fd/3"};
   }
   const std::vector<char*> argv = pointers(shell.empty() ? launch.start->argv : shell);
   const std::vector<char*> env = pointers(launch.start->env);
@@ -140,7 +159,7 @@ Launched launch(const Launch& launch) {
     result.failed = {"make pipes", errno};
     return result;
   }
-  const Child child{&launch, argv.data(), env.data(), ends[1]};
+  Child child{&launch, argv.data(), env.data(), ends[1]};
   const long pid = spawn(launch.cgroup);
   if (pid == 0) run_child(child);
   const int why = errno;

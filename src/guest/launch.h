@@ -3,6 +3,8 @@
 // uid and exec(2) the tenant can stop it, or hold the program's file with a lease.
 #pragma once
 
+#include <vector>
+
 #include "guest/wire.h"
 
 namespace tb::guest {
@@ -13,7 +15,7 @@ struct Launch {
   int input = -1;         // becomes 0
   int output = -1;        // becomes 1
   int error = -1;         // becomes 2
-  int script = -1;        // becomes 3: a text too long for an argument
+  std::vector<int> passed;  // become 3 and so on
   int cgroup = -1;        // the command's own, or -1
   bool terminal = false;  // `input` is one, to be the command's own
 };

@@ -13,7 +13,7 @@
 namespace tb::guest {
 
 // Bumped when a message changes: a server refuses guests of another version and says so.
-constexpr std::uint32_t kVersion = 4;
+constexpr std::uint32_t kVersion = 5;
 
 // Where the jail leaves the guest's descriptors before it executes it.
 constexpr int kControlFd = 3;  // to the server
@@ -21,7 +21,9 @@ constexpr int kKeeperFd = 4;   // to the keeper: end of file means that the keep
 constexpr int kConfigFd = 5;   // a sealed Config
 constexpr int kCgroupFd = 6;   // the sandbox's unified cgroup, parent of the commands' ones
 constexpr int kDiskFd = 7;     // the top of the writable tree, to see whether it is full
-constexpr int kCounterFd = 8;  // this and following: directories of the limits' counters
+constexpr int kWaiterFd = 8;    // for shells that are started ahead: a builtin,
+constexpr int kOpeningFd = 9;   // and the text that loads it
+constexpr int kCounterFd = 10;  // this and following: directories of the limits' counters
 
 enum class Message : std::uint8_t {
   // server to guest
@@ -79,6 +81,9 @@ struct Start {
   std::uint8_t terminal = 0;  // stdin, stdout and stderr are one; of this size:
   std::uint32_t rows = 0;
   std::uint32_t columns = 0;
+  // When not 0: a shell that was started ahead may run it, and after its end another one is started
+  // that waits for so long.
+  std::uint32_t ahead_ms = 0;
   std::string note;  // told again with `started`; means nothing to the guest
 
   void encode(Writer& out) const {
@@ -96,6 +101,7 @@ struct Start {
     out.u8(terminal);
     out.u32(rows);
     out.u32(columns);
+    out.u32(ahead_ms);
     out.bytes(note);
   }
   static bool decode(Reader& in, Start& to) {
@@ -112,6 +118,7 @@ struct Start {
     to.terminal = in.u8();
     to.rows = in.u32();
     to.columns = in.u32();
+    to.ahead_ms = in.u32();
     to.note = in.bytes();
     const bool text = !to.script.empty() || (!to.argv.empty() && to.kind == Kind::command);
     return in.done() && to.kind <= Kind::run && (text || to.kind == Kind::shell) &&

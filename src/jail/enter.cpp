@@ -173,7 +173,9 @@ void reset_signals() {
 int arrange_descriptors(const Entry& entry) {
   std::vector<std::pair<int, int>> wanted = {{entry.control.get(), guest::kControlFd},
                                              {entry.keeper.get(), guest::kKeeperFd},
-                                             {entry.config, guest::kConfigFd}};
+                                             {entry.config, guest::kConfigFd},
+                                             {entry.waiter, guest::kWaiterFd},
+                                             {entry.opening, guest::kOpeningFd}};
   if (entry.cgroup->unified()) {
     wanted.emplace_back(entry.cgroup->unified().get(), guest::kCgroupFd);
   }

@@ -30,6 +30,8 @@ struct Entry {
   os::Fd keeper;   // to the keeper
   int config = -1;
   int program = -1;
+  int waiter = -1;
+  int opening = -1;
   std::string hostname;
   Limits limits;
   bool single_id = false;  // rootless: guest and tenant are one

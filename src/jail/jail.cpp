@@ -266,6 +266,8 @@ Workshop open_workshop(const std::string& state_dir, bool root) {
   // An image may hold set-uid programs: nobody else on this host gets to them.
   check(::chmod(env.c_str(), 0700), "chmod " + env);
   workshop.program = os::sealed_memfd("threadbox-guest", guest_image(), true);
+  workshop.waiter = os::sealed_memfd("threadbox-waiter", waiter_image(), true);
+  workshop.opening = os::sealed_memfd("threadbox-opening", opening_text(), false);
   workshop.filters = compile_filters();
   workshop.environment("host");
   return workshop;
@@ -305,6 +307,8 @@ std::unique_ptr<Jail> start_jail(Workshop& workshop, const Create& create,
     std::tie(jail->guest, entry.keeper) = socket_pair();
     entry.config = config;
     entry.program = workshop.program.get();
+    entry.waiter = workshop.waiter.get();
+    entry.opening = workshop.opening.get();
     entry.hostname = "box-" + create.id.substr(0, 8);
     entry.single_id = !workshop.root;
     jail->pid = launch(entry, *jail, workshop.root);

@@ -29,6 +29,8 @@ struct Workshop {
   std::map<std::string, Environment> environments;
   std::vector<Mask> masks;
   os::Fd program;  // the guest, sealed
+  os::Fd waiter;   // what a shell needs that is started ahead, sealed: a library,
+  os::Fd opening;  // and a text of bash
   Filters filters;
   // The guest's configurations, sealed: one for each environment and list of programs.
   std::map<std::string, os::Fd> configs;

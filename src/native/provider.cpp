@@ -30,7 +30,7 @@ NativeProvider::NativeProvider(asio::any_io_executor executor, const std::string
 
 std::shared_ptr<NativeSandbox> NativeProvider::connect(std::string id, std::string label,
                                                        os::Fd control) {
-  NativeSandbox::Settings settings{output_dir_ + "/" + id, output_};
+  NativeSandbox::Settings settings{output_dir_ + "/" + id, output_, ahead_};
   auto measure = [this](std::string which) { return keeper_.measure(std::move(which)); };
   auto sandbox =
       std::make_shared<NativeSandbox>(executor_, id, std::move(label), std::move(control),

@@ -24,6 +24,8 @@ class NativeProvider : public sandbox::Provider {
   void fail_next_create_at(unsigned n) { fail_at_ = n; }
   // Others have the same state directory: their output is not ours to clear away.
   void share() { shared_ = true; }
+  // After a command a shell is started for the next one, and waits for so long; 0: none is.
+  void start_ahead(Milliseconds wait) { ahead_ = wait; }
   void clear_stray_output(const std::vector<sandbox::Found>& known) const;
   void on_lost(std::function<void(bool in_order)> callback) {
     keeper_.on_lost(std::move(callback));
@@ -48,6 +50,7 @@ class NativeProvider : public sandbox::Provider {
   asio::any_io_executor executor_;
   std::string output_dir_;
   sandbox::OutputLimits output_;
+  Milliseconds ahead_{0};
   KeeperClient keeper_;
   asio::thread_pool disk_{kDiskThreads};  // for reads and writes of tenants' files
   std::map<std::string, std::weak_ptr<NativeSandbox>> open_;

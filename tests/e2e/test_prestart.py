@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A shell that was started ahead runs a command as a new one would; and whatever happens to it, the
+command runs, once. `plain` is a server that starts every command anew."""
+import os
+import re
+import resource
+import signal
+import threading
+
+import pytest
+
+from server import Server, alive, argv_of, read_text, wait_until
+
+TITLE = ["bash: started ahead, waits for a command"]
+
+
+@pytest.fixture(scope="module")
+def ahead(binary):
+    server = Server(PRESTART_SECONDS=60)
+    try:
+        yield server.start()
+        server.close()
+    finally:
+        server.remove()
+
+
+@pytest.fixture(scope="module")
+def plain(binary):
+    server = Server(PRESTART_SECONDS=0)
+    try:
+        yield server.start()
+        server.close()
+    finally:
+        server.remove()
+
+
+def waiting(server, session):
+    """The shell that waits in a session, as the host sees it."""
+    return next((p for p in server.sandbox_pids(session) if argv_of(p) == TITLE), None)
+
+
+def wait_for_shell(server, session):
+    return wait_until(lambda: waiting(server, session), "a shell waits")
+
+
+def inside(pid):
+    """Its pid in the sandbox."""
+    return int(re.search(r"NSpid:.*\s(\d+)\n", read_text(f"/proc/{pid}/status"))[1])
+
+
+def warm(server, **fields):
+    session = server.create()
+    server.execute(session, "true", **fields)
+    return session
+
+
+def last_pid(server, session):
+    return max(server.processes(session), key=lambda process: process["process_id"])["pid"]
+
+
+def end_of(answer):
+    return {key: answer[key] for key in ("stdout", "stderr", "exit_code", "cause", "timed_out",
+                                         "limits_hit", "signal") if key in answer}
+
+
+# What is different by nature: numbers of pipes and cgroups, times, random ones, the session's name.
+def same_for_all(text):
+    text = re.sub(r"(pipe|socket):\[\d+\]", r"\1", text)
+    text = re.sub(r"/c\d+$", "/c", text, flags=re.M)
+    return re.sub(r"box-\w+", "box", text)
+
+
+NUMBERS = r"grep -vE '\b(BASHPID|EPOCH\w+|S?RANDOM|SECONDS|PPID)='"
+COMMANDS = {
+    "environment": "env",
+    "exported": "export -p",
+    "variables": f"declare -p | {NUMBERS}",
+    "set": f"set | {NUMBERS}",
+    "initial environment": "tr '\\0' '\\n' < /proc/$$/environ | grep . | sort; :",
+    "options": "set -o; shopt; echo $-",
+    "names": "trap -p; alias; hash; declare -F; enable -a; type -a bash",
+    "limits": "ulimit -a; ulimit -Ha; umask; nice; cat /proc/self/oom_score_adj",
+    "special": 'echo "$_ $0 $# $? [$!] $SECONDS $SHLVL $PPID ${PIPESTATUS[*]} ${DIRSTACK[*]}"',
+    "places": 'echo $LINENO; echo $LINENO ${BASH_SOURCE[@]} ${FUNCNAME[@]} ${BASH_ARGV[@]}\ncaller',
+    "text": 'echo "$BASH_EXECUTION_STRING|$BASH_SUBSHELL|$BASH_ENV|$BASH_COMMAND"',
+    "identity": "[ $$ = $BASHPID ] && id; cut -d' ' -f4 /proc/$$/stat; "
+                "[ $(cut -d' ' -f5,6 /proc/$$/stat | tr ' ' -) = $$-$$ ] && echo leads",
+    "descriptors": "ls /proc/$$/fd; ls -l /proc/self/fd | awk '{print $1, $9, $11}' | grep -v proc",
+    "signals": "grep -E '^(Sig|Shd|Cap|NoNew|Secc|Uid|Gid|Groups|Umask|Thr)' /proc/self/status",
+    "signals of the shell": "grep -E '^(Sig|Shd|Cap|NoNew|Secc|Umask|Thr)' /proc/$$/status; :",
+    "cgroup": "cat /proc/self/cgroup",
+    "as ps shows it": "ps -o args= -p $$; ps -o comm= -p $$; :",
+    "no syntax": "echo a\n\nif then",
+    "unbalanced": "echo 'open",
+    "not found": "no-such-program",
+    "not found later": "true\n\nno-such-program; echo $?",
+    "division": "echo $((1/0)); echo after",
+    "unset": "set -u; echo $nope; echo after",
+    "parameter": "echo ${x?is missing}",
+    "fails": "set -e; false; echo not here",
+    "exit": "trap 'echo bye $?' EXIT; exit 7",
+    "killed": "kill -9 $$",
+    "terminated": "kill -TERM $$; echo not here",
+    "aborted child": "bash -c 'kill -ABRT $$'; echo $?",
+    "killed subshell": "(kill -9 $BASHPID); echo $?",
+    "killed pipe": "sleep 60 | kill -SEGV 0",
+    "last is executed": "sh -c 'cut -d\" \" -f4 /proc/$$/stat'",
+    "replaced": "exec -a name cat /proc/self/comm",
+    "redirected": "exec 7>x; echo hello >&7; exec 7>&-; cat x; ls /proc/$$/fd",
+    "here": "cat <<END\n$((6*7)) $HOME\nEND\ncat <<< word",
+    "long": "x=" + "y" * 100_000 + "; echo ${#x}",
+    "too long": "x=" + "y" * 130_000 + "; echo ${#x}",
+    "bytes": "printf '\\xff\\x00\\x01é漢' | od -c; echo é漢 >&2",
+    "background": "sleep 0.1 & jobs; wait; echo $?; jobs",
+    "coprocess": "coproc cat; echo hi >&${COPROC[1]}; read -u ${COPROC[0]} x; echo $x",
+    "substitution": "cat <(echo a) <(echo b); echo $(echo $BASHPID | wc -l)",
+    "script": "printf 'echo $0 $SHLVL $BASH_ENV $_\\n' > s; chmod +x s; ./s; bash ./s; . ./s",
+    "inner": "bash -c 'echo $0 $- $SHLVL $BASH_ENV $_'; sh -c 'echo $0 $-'",
+    "select": "cd /tmp; echo $PWD $OLDPWD; cd -; dirs; pushd / ; popd",
+    "trapped": "trap 'echo got' USR1; kill -USR1 $$; trap -p",
+    "built in": "help bash; enable -d bash; enable -f /dev/fd/3 bash",
+    "times": "times | wc -l; time -p true 2>&1 | wc -l; history; fc -l",
+}
+
+
+@pytest.fixture(scope="module")
+def pair(ahead, plain):
+    return warm(ahead), warm(plain)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_can_not_tell(ahead, plain, pair, name):
+    command = COMMANDS[name]
+    shell = inside(wait_for_shell(ahead, pair[0]))
+    answer = ahead.execute(pair[0], command)
+    taken = last_pid(ahead, pair[0]) == shell
+    assert taken == (name != "too long")
+    assert same_for_all(str(end_of(answer))) == same_for_all(
+        str(end_of(plain.execute(pair[1], command))))
+
+
+def test_stdin_is_the_command_s_own(ahead, plain, pair):
+    for fields in ({"stdin": "first\nsecond\n"}, {"stdin": "z" * 200_000}, {}):
+        shell = inside(wait_for_shell(ahead, pair[0]))
+        command = "read x; echo \"$x\" | tail -c 10; wc -c; readlink /proc/$$/fd/0 | tr -d 0-9"
+        answers = [end_of(server.execute(session, command, **fields))
+                   for server, session in ((ahead, pair[0]), (plain, pair[1]))]
+        assert last_pid(ahead, pair[0]) == shell
+        assert same_for_all(str(answers[0])) == same_for_all(str(answers[1]))
+
+
+def test_its_time_begins_with_the_command(ahead):
+    session = warm(ahead)
+    wait_for_shell(ahead, session)
+    answer = ahead.execute(session, "sleep 60", timeout=1)
+    assert (answer["exit_code"], answer["cause"]) == (124, "timeout")
+    ahead.execute(session, "sleep 1.2")  # then one that waits for longer than a second
+    pid = wait_for_shell(ahead, session)
+    ahead.execute(ahead.create(), "sleep 1.2")
+    assert ahead.stdout(session, "echo $SECONDS") == "0\n"
+    assert not alive(pid)
+    ahead.cleanup(session)
+
+
+def test_too_much_memory_is_told_as_such(ahead):
+    session = warm(ahead)
+    wait_for_shell(ahead, session)
+    answer = ahead.execute(session, "exec python3 -c 'x = bytearray(400 << 20)'")
+    assert (answer["exit_code"], answer["cause"]) == (137, "oom")
+    ahead.cleanup(session)
+
+
+def test_another_directory_or_environment_is_the_command_s_own(ahead):
+    session = warm(ahead)
+    for fields, told in (({"cwd": "/tmp"}, "/tmp \n"), ({"env": {"A": "1"}}, "/workspace 1\n")):
+        for _ in range(4):
+            wait_for_shell(ahead, session)
+            assert ahead.stdout(session, "echo $PWD $A", **fields) == told
+        shell = inside(wait_for_shell(ahead, session))
+        ahead.execute(session, "true", **fields)
+        assert last_pid(ahead, session) == shell  # by then one waits for such commands
+        wait_for_shell(ahead, session)
+    assert ahead.stdout(session, "echo $PWD $A") == "/workspace \n"
+    ahead.cleanup(session)
+
+
+def test_a_directory_that_was_replaced_is_the_new_one(ahead):
+    session = ahead.create()
+    ahead.execute(session, "mkdir d")
+    ahead.execute(session, "echo old > f", cwd="/workspace/d")
+    wait_for_shell(ahead, session)
+    change = "mv d e; mkdir d; echo new > d/f"
+    assert ahead.upload(session, "x", b"").status == 200  # not a command: the shell goes on waiting
+    ahead.post(f"/api/sessions/{session}/files/move", {"from": "d", "to": "e"})
+    answer = ahead.execute(session, "pwd; cat f", cwd="/workspace/d")
+    if answer["exit_code"] == 0:  # the move is spelled otherwise: by a command then
+        ahead.execute(session, change)
+        assert ahead.stdout(session, "pwd; cat f", cwd="/workspace/d") == "/workspace/d\nnew\n"
+    ahead.cleanup(session)
+
+
+def test_a_bash_that_was_put_into_PATH_meanwhile_is_the_one(ahead):
+    session = ahead.create()
+    env = {"PATH": "/workspace/bin:/usr/bin:/bin"}
+    ahead.execute(session, "(sleep 0.5; mkdir bin; printf '#!/bin/sh\\necho mine' > bin/t; "
+                           "chmod +x bin/t; mv bin/t bin/bash) >/dev/null 2>&1 &", env=env)
+    pid = wait_for_shell(ahead, session)
+    wait_until(lambda: os.path.exists(f"/proc/{pid}/root/workspace/bin/bash"), "it is there")
+    assert ahead.stdout(session, "echo theirs", env=env) == "mine\n"
+    ahead.cleanup(session)
+
+
+def test_one_that_was_killed_is_not_missed(ahead):
+    session = warm(ahead)
+    for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGCHLD):
+        pid = wait_for_shell(ahead, session)
+        os.kill(pid, number)
+        assert ahead.stdout(session, "echo here") == "here\n"
+    ahead.cleanup(session)
+
+
+def test_one_that_is_stopped_is_not_waited_for(ahead):
+    session = warm(ahead)
+    for _ in range(3):
+        pid = wait_for_shell(ahead, session)
+        os.kill(pid, signal.SIGSTOP)
+        assert ahead.stdout(session, "echo x >> ran; echo here") == "here\n"
+        wait_until(lambda: not alive(pid), "the stopped one is gone")
+    assert ahead.stdout(session, "cat ran") == "x\n" * 3
+    ahead.cleanup(session)
+
+
+def test_whatever_stops_it_a_command_runs_once(ahead):
+    session = warm(ahead)
+    over = threading.Event()
+
+    def torment():
+        while not over.is_set():
+            for pid in ahead.sandbox_pids(session):
+                if argv_of(pid)[:1] != ["threadbox-guest"]:
+                    for number in (signal.SIGSTOP, signal.SIGCONT):
+                        try:
+                            os.kill(pid, number)
+                        except ProcessLookupError:
+                            break
+
+    thread = threading.Thread(target=torment)
+    thread.start()
+    try:
+        for i in range(40):
+            ahead.execute(session, f"echo {i} >> ran", timeout=20)
+    finally:
+        over.set()
+        thread.join()
+    assert ahead.stdout(session, "cat ran") == "".join(f"{i}\n" for i in range(40))
+    ahead.cleanup(session)
+
+
+def test_one_that_others_changed_is_not_used(ahead):
+    session = warm(ahead)
+    limit = ahead.stdout(session, "ulimit -n; nice; cat /proc/self/oom_score_adj")
+    changes = [lambda pid: resource.prlimit(pid, resource.RLIMIT_NOFILE, (77, 77)),
+               lambda pid: os.setpriority(os.PRIO_PROCESS, pid, 5),
+               lambda pid: os.sched_setaffinity(pid, {0}),
+               lambda pid: open(f"/proc/{pid}/oom_score_adj", "w").write("500")]
+    for change in changes:
+        pid = wait_for_shell(ahead, session)
+        change(pid)
+        shell = inside(pid)
+        assert ahead.stdout(session, "ulimit -n; nice; cat /proc/self/oom_score_adj") == limit
+        assert last_pid(ahead, session) != shell
+    ahead.cleanup(session)
+
+
+def test_ending_another_command_does_not_end_it(ahead):
+    session = ahead.create()
+    started = ahead.post(f"/api/sessions/{session}/processes", {"command": "sleep 100 & sleep 100"})
+    number = started.json["process_id"]
+    ahead.execute(session, "true")
+    pid = wait_for_shell(ahead, session)
+    shell = inside(pid)
+    ahead.request("DELETE", f"/api/sessions/{session}/processes/{number}")
+    ahead.wait_exited(session, number)
+    assert waiting(ahead, session) == pid
+    ahead.execute(session, "true")
+    assert last_pid(ahead, session) == shell
+    ahead.cleanup(session)
+
+
+def test_it_outlives_the_server_and_serves_the_next(start_server):
+    server = start_server()
+    session = warm(server)
+    pid = wait_for_shell(server, session)
+    shell = inside(pid)
+    server.restart()
+    assert server.stdout(session, "echo here") == "here\n"
+    assert last_pid(server, session) == shell
+
+
+def test_it_goes_when_nothing_comes_and_comes_back(start_server):
+    server = start_server(PRESTART_SECONDS=1)
+    session = warm(server)
+    pid = wait_for_shell(server, session)
+    wait_until(lambda: not alive(pid), "it has waited for long enough")
+    assert len(server.sandbox_pids(session)) == 1  # PID 1 is alone
+    assert server.stdout(session, "echo here") == "here\n"
+    wait_for_shell(server, session)
+
+
+def test_it_takes_no_place_from_a_command(start_server):
+    many = "for i in {1..40}; do sleep 1 & done 2>&1; jobs -p | wc -l"
+    told = []
+    for seconds in (0, 60):
+        server = start_server(PIDS_LIMIT=16, PRESTART_SECONDS=seconds)
+        session = warm(server)
+        if seconds:
+            wait_for_shell(server, session)
+        told.append(end_of(server.execute(session, many))["stdout"].splitlines()[-1])
+        wait_until(lambda: len(server.sandbox_pids(session)) < 4, "its processes have ended")
+        assert server.execute(session, "true")["limits_hit"] == []
+    assert told[0] == told[1]
+
+
+def test_without_root_it_is_the_same(rootless):
+    session = rootless.create()
+    assert rootless.stdout(session, "echo one") == "one\n"
+
+    def shells():
+        return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
+                if argv_of(pid) == TITLE and os.stat(f"/proc/{pid}").st_uid == 65534]
+    wait_until(shells, "a shell waits")
+    shell = inside(shells()[0])
+    answer = rootless.execute(session, "echo $PPID $0; echo err >&2; exit 3")
+    assert (answer["stderr"], answer["exit_code"]) == ("err\n", 3)
+    assert last_pid(rootless, session) == shell
