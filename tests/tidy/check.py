@@ -25,12 +25,13 @@ ALLOWED = {
     "native": {"sandbox", "os", "base", "guest/wire.h", "guest/files_wire.h",
                "guest/operations_wire.h", "jail/wire.h"},
     "docker": {"sandbox", "http", "base"}, "e2b": {"sandbox", "http", "base"},
-    "session": {"sandbox", "registry", "policy", "base", "os/test_dir.h"},
+    "session": {"sandbox", "registry", "policy", "storage", "base", "os/test_dir.h"},
     "hooks": {"session", "sandbox", "http", "os", "base"},
     "store": {"session", "base", "os/test_dir.h", "hooks/outbox.h"},
     "shell": {"sandbox", "base"},
     "cluster": {"session", "http", "base"},
-    "api": {"session", "registry", "shell", "sandbox", "hooks", "http", "base"},
+    "storage": {"sandbox", "os", "base"},
+    "api": {"session", "registry", "storage", "shell", "sandbox", "hooks", "http", "base"},
 }
 SEES_ALL = {"", "cli", "embed"}
 
