@@ -239,7 +239,7 @@ std::vector<Setting> sessions_settings() {
 std::vector<Setting> storage_settings() {
   constexpr std::uint64_t kDays = 3650;
   return {
-      {"STORAGE_PATH", "STATE_DIR/storage", "where artifacts and logs of sessions are kept",
+      {"STORAGE_PATH", "(in STATE_DIR)", "where artifacts and logs of sessions are kept",
        text([](Config& c, const std::string& v) { c.storage_path = v; })},
       {"ARTIFACT_SESSION_MB", "256", "MiB of artifacts that one session may keep",
        number(1, kMany, [](Config& c, auto v) { c.artifact_session = Bytes{v << 20}; })},

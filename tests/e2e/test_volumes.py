@@ -210,8 +210,10 @@ def test_a_confined_session_has_them_too(server, volume):
                         {"name": "models", "path": "/mnt/ro", "read_only": True}]}
     session = server.post("/create_session", body).json["session_id"]
     assert server.stdout(session, "cat /data/f; echo y > /data/g; cat /mnt/ro/g") == "text\ny\n"
-    result = server.execute(session, "cp /usr/bin/env /data/e; /data/e; ls /data/e")
-    assert result["exit_code"] != 0 or "/data/e" not in result["stdout"].splitlines()[:-1]
+    server.stdout(session, "cat /usr/bin/head > /data/e")
+    code = "import os; os.chmod('/data/e', 0o755); os.execv('/data/e', ['head'])"
+    result = server.execute(session, f'python3 -c "{code}"')
+    assert result["exit_code"] != 0 and "PermissionError" in result["stderr"], result
 
 
 def test_rootless_has_them_without_a_limit(rootless):
