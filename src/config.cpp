@@ -263,6 +263,30 @@ std::vector<Setting> docker_settings() {
   };
 }
 
+std::vector<Setting> storage_settings() {
+  constexpr std::uint64_t kDays = 3650;
+  return {
+      {"STORAGE_PATH", "(in STATE_DIR)", "where artifacts and logs of sessions are kept",
+       text([](Config& c, const std::string& v) { c.storage_path = v; })},
+      {"ARTIFACT_SESSION_MB", "256", "MiB of artifacts that one session may keep",
+       number(1, kMany, [](Config& c, auto v) { c.artifact_session = Bytes{v << 20}; })},
+      {"ARTIFACT_TOTAL_MB", "10240", "MiB of artifacts of all sessions",
+       number(1, kMany * 1000, [](Config& c, auto v) { c.artifact_total = Bytes{v << 20}; })},
+      {"ARTIFACT_DAYS", "30", "days after which an artifact is removed",
+       number(1, kDays, [](Config& c, auto v) { c.artifact_age = std::chrono::hours{v * 24}; })},
+      {"SESSION_LOG_KB", "1024", "KiB of events that are kept of a session of an environment",
+       number(4, kMany, [](Config& c, auto v) { c.session_log = Bytes{v << 10}; })},
+      {"SESSION_LOG_DAYS", "30", "days after which they are removed",
+       number(1, kDays, [](Config& c, auto v) { c.session_log_age = std::chrono::hours{v * 24}; })},
+      {"VOLUME_SIZE_MB", "1024", "MiB of a volume that is made without a size",
+       number(1, kMany * 1000, [](Config& c, auto v) { c.volume_size = Bytes{v << 20}; })},
+      {"MAX_VOLUME_SIZE_MB", "10240", "MiB that a volume may be made with",
+       number(1, kMany * 1000, [](Config& c, auto v) { c.max_volume_size = Bytes{v << 20}; })},
+      {"MAX_VOLUMES_PER_USER", "32", "volumes that a user may have",
+       number(0, 10'000, [](Config& c, auto v) { c.max_volumes = v; })},
+  };
+}
+
 // Known to those who come from systems that had them.
 std::vector<Setting> elsewhere_settings() {
   return {
@@ -357,8 +381,8 @@ const std::vector<Setting>& settings() {
   static const std::vector<Setting> table = [] {
     std::vector<Setting> all;
     for (const auto& group :
-         {serving_settings, pool_settings, limits_settings, sessions_settings, webhook_settings,
-          docker_settings, elsewhere_settings, logging_settings}) {
+         {serving_settings, pool_settings, limits_settings, sessions_settings, storage_settings,
+          webhook_settings, docker_settings, elsewhere_settings, logging_settings}) {
       for (Setting& setting : group()) all.push_back(std::move(setting));
     }
     return all;
@@ -408,6 +432,9 @@ Config read_config() {
     complain("DOCKER_NETWORK_MODE=" + config.docker_network +
              ": must be none: sandboxes of this machine know no other; containers do "
              "(SANDBOX_PROVIDER=docker or DOCKER_HOST)");
+  }
+  if (config.volume_size > config.max_volume_size) {
+    complain("VOLUME_SIZE_MB must not be larger than MAX_VOLUME_SIZE_MB");
   }
   if (!is_loopback(config.host) && !config.allow_no_auth) {
     complain("HOST=" + config.host +

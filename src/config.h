@@ -44,6 +44,15 @@ struct Config {
   std::vector<std::pair<std::string, std::string>> provider_aliases = {{"docker", "native"},
                                                                        {"e2b", "native"}};
   std::vector<std::string> cors_origins;
+  std::string storage_path;  // empty: storage in the state directory
+  Bytes artifact_session = 256_MiB;
+  Bytes artifact_total = 10_GiB;
+  std::chrono::hours artifact_age{30 * 24};
+  Bytes session_log = 1_MiB;
+  std::chrono::hours session_log_age{30 * 24};
+  Bytes volume_size = 1_GiB;
+  Bytes max_volume_size = 10_GiB;
+  std::size_t max_volumes = 32;
   std::chrono::minutes session_timeout{30};
   std::chrono::seconds command_timeout{30};
   std::chrono::seconds prestart{30};

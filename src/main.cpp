@@ -56,7 +56,6 @@ int dispatch(int argc, char** argv) {
   add_bench_options(*bench, bench_options);
 
   auto* secret = app.add_subcommand("secret", "print the secret that callbacks are signed with");
-
   auto* version = app.add_subcommand("version", "print the version");
 
   tb::jail::KeeperOptions keeper_options;
@@ -68,6 +67,7 @@ int dispatch(int argc, char** argv) {
   keeper->add_option("--grace", grace);
   std::vector<std::string> environments;
   keeper->add_option("--environment", environments);
+  keeper->add_option("--directory", keeper_options.directories);
   keeper->add_flag("--detach", keeper_options.detach);
 
   CLI11_PARSE(app, argc, argv);

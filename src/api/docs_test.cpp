@@ -35,6 +35,9 @@ class Docs : public testing::Test {
     add_tool_routes(router_, service_);
     add_e2b_routes(router_, service_);
     add_registry_routes(router_, service_);
+    add_volume_routes(router_, service_);
+    add_volume_file_routes(router_, service_);
+    add_artifact_routes(router_, service_);
     add_webhook_routes(router_, service_);
     add_shell_routes(router_, service_, runs_);
     add_docs_routes(router_);

@@ -167,10 +167,16 @@ http::Response answer_json(int status, const json::object& body) {
   return http::json_response(status, json::serialize(body));
 }
 
+void add_file_route(Router& router, Service& service, const char* method, const char* pattern,
+                    FileHandler handler) {
+  router.add(method, pattern,
+             [&service, handler](Call& call) { return guard(service, call, handler); });
+}
+
 void add_file_call(Router& router, Service& service, const char* method, const char* path,
                    FileHandler handler) {
-  router.add(method, std::string{"/api/sessions/{}/files"} + path,
-             [&service, handler](Call& call) { return guard(service, call, handler); });
+  const std::string pattern = std::string{"/api/sessions/{}/files"} + path;
+  add_file_route(router, service, method, pattern.c_str(), handler);
 }
 
 }  // namespace tb::api

@@ -32,7 +32,9 @@ struct FileCall {
 
 using FileHandler = awaitable<http::Response> (*)(FileCall& call);
 
-// Adds a route whose FileErrors become statuses.
+// Adds a route whose FileErrors become statuses; the second one below /api/sessions/{}/files.
+void add_file_route(Router& router, Service& service, const char* method, const char* pattern,
+                    FileHandler handler);
 void add_file_call(Router& router, Service& service, const char* method, const char* path,
                    FileHandler handler);
 

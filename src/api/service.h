@@ -12,6 +12,9 @@
 #include "session/metrics.h"
 #include "session/sessions.h"
 #include "shell/runs.h"
+#include "storage/artifacts.h"
+#include "storage/session_logs.h"
+#include "storage/volumes.h"
 
 namespace tb::api {
 
@@ -41,6 +44,9 @@ struct Service {
   std::vector<std::string> origins = {};  // of pages that may open WebSockets, beside our own
   net::AddressRules hook_rules = {};
   hooks::Deliveries* deliveries = nullptr;  // null: nothing is delivered
+  storage::Artifacts* artifacts = nullptr;  // of a server these three are there
+  storage::Volumes* volumes = nullptr;
+  storage::SessionLogs* logs = nullptr;
 };
 
 // Throws HttpError 400 for a command whose end could not be told to whom it names.
@@ -63,6 +69,9 @@ void add_session_routes(Router& router, Service& service);
 void add_tool_routes(Router& router, Service& service);
 void add_e2b_routes(Router& router, Service& service);
 void add_registry_routes(Router& router, Service& service);
+void add_volume_routes(Router& router, Service& service);
+void add_volume_file_routes(Router& router, Service& service);
+void add_artifact_routes(Router& router, Service& service);
 void add_metrics_routes(Router& router, Service& service);
 void add_webhook_routes(Router& router, Service& service);
 void add_docs_routes(Router& router);

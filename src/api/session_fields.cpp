@@ -25,6 +25,29 @@ void check_name(const std::string& name, const char* field) {
   }
 }
 
+std::vector<storage::VolumeUse> read_volumes(const json::object& body) {
+  std::vector<storage::VolumeUse> uses;
+  const json::value* list = body.if_contains("volumes");
+  if (!list || list->is_null()) return uses;
+  if (!list->is_array()) throw http::HttpError{400, "\"volumes\" must be a list"};
+  for (const json::value& item : list->get_array()) {
+    const json::object* object = item.if_object();
+    if (!object) {
+      throw http::HttpError{400, "each of \"volumes\" must be an object with name and path"};
+    }
+    storage::VolumeUse use;
+    use.name = find_text(*object, "name").value_or("");
+    use.path = find_text(*object, "path").value_or("");
+    use.read_only = find_flag(*object, "read_only").value_or(false);
+    if (!storage::is_volume_name(use.name) || use.path.empty()) {
+      throw http::HttpError{400,
+                            "each of \"volumes\" needs the \"name\" of a volume and a \"path\""};
+    }
+    uses.push_back(std::move(use));
+  }
+  return uses;
+}
+
 session::SessionSpec read_session(const json::object& body, const Service& service,
                                   Milliseconds idle) {
   session::SessionSpec spec;
@@ -39,6 +62,7 @@ session::SessionSpec read_session(const json::object& body, const Service& servi
     throw http::HttpError{
         400, "This server does not let clients choose the policy \"" + spec.policy + "\""};
   }
+  spec.volumes = read_volumes(body);
   spec.idle = idle;
   if (const auto minutes = find_number(body, "timeout_minutes")) {
     constexpr double kWeek = 7 * 24 * 60;

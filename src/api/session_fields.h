@@ -11,6 +11,9 @@ namespace tb::api {
 
 // `thread_id`, `user_id`, `policy` and `timeout_minutes`; without the last one `idle`. Throws
 // HttpError 400.
+// `volumes: [{name, path, read_only}]`.
+std::vector<storage::VolumeUse> read_volumes(const boost::json::object& body);
+
 session::SessionSpec read_session(const boost::json::object& body, const Service& service,
                                   Milliseconds idle);
 

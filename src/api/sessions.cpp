@@ -38,6 +38,16 @@ json::value or_null(const std::string& text) {
   return text.empty() ? json::value(nullptr) : json::value(text);
 }
 
+json::array render(const std::vector<sandbox::Mount>& mounts) {
+  json::array volumes;
+  for (const sandbox::Mount& mount : mounts) {
+    if (mount.host_directory) continue;  // the operator's business
+    volumes.push_back(
+        {{"name", mount.name}, {"path", mount.target}, {"read_only", mount.read_only}});
+  }
+  return volumes;
+}
+
 json::object render(const session::Session& session) {
   return {{"session_id", session.id},
           {"sandbox_id", session.id},
@@ -47,6 +57,7 @@ json::object render(const session::Session& session) {
           {"thread_id", session.spec.thread},
           {"user_id", session.spec.user},
           {"policy", session.spec.policy},
+          {"volumes", render(session.spec.mounts)},
           {"sandbox", runs(session) ? "running" : "asleep"},
           {"created_at", iso8601(session.created)},
           {"last_activity", iso8601(session.last_activity)},
@@ -80,8 +91,11 @@ awaitable<http::Response> create(Service& service, Call& call) {
 awaitable<http::Response> get(Service& service, Call& call) {
   const auto session = service.sessions.find(call.captured[0]);
   if (!session) refuse(call.captured[0]);
+  const std::string text = co_await service.sessions.agent_state(session);
+  boost::system::error_code unreadable;
+  json::value state = json::parse(text, unreadable);
   json::object answer = render(*session);
-  answer["state"] = json::object{};
+  answer["state"] = unreadable || !state.is_object() ? json::object{} : state.get_object();
   answer["status"] = "active";
   co_return http::json_response(200, json::serialize(answer));
 }
@@ -99,6 +113,19 @@ awaitable<http::Response> remove(Service& service, Call& call) {
   co_await service.sessions.remove(id);
   json::object answer{{"status", "deleted"}, {"session_id", id}};
   co_return http::json_response(200, json::serialize(answer));
+}
+
+// Also of one that has ended.
+awaitable<http::Response> log_of(Service& service, Call& call) {
+  constexpr std::size_t kMost = 1 << 20;
+  const std::string& id = call.captured[0];
+  std::string text = co_await service.logs->read(id, kMost);
+  if (text.empty() && !service.sessions.find(id)) refuse(id);
+  http::Response response;
+  response.content_type = "application/x-ndjson";
+  response.headers.push_back({"X-Content-Type-Options", "nosniff"});
+  response.body = std::move(text);
+  co_return response;
 }
 
 std::size_t read_size(const http::Request& request, const char* name, std::size_t otherwise,
@@ -174,6 +201,8 @@ void add_session_routes(Router& router, Service& service) {
   router.add("POST", "/api/sessions", [&service](Call& call) { return create(service, call); });
   router.add("GET", "/api/sessions", [&service](Call& call) { return list(service, call); });
   router.add("GET", "/api/sessions/{}", [&service](Call& call) { return get(service, call); });
+  router.add("GET", "/api/sessions/{}/log",
+             [&service](Call& call) { return log_of(service, call); });
   router.add("DELETE", "/api/sessions/{}",
              [&service](Call& call) { return remove(service, call); });
   struct Gone {

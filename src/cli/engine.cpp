@@ -40,11 +40,12 @@ unsigned server_uid() {
 namespace {
 
 // The server gives up root, and must still reach its files.
-void check_reachable(const std::filesystem::path& dir) {
+void check_reachable(const char* setting, const std::filesystem::path& dir) {
   for (std::filesystem::path at = dir; at.has_relative_path(); at = at.parent_path()) {
     struct stat info{};
     if (::stat(at.c_str(), &info) != 0 || (info.st_mode & S_IXOTH) != 0) continue;
-    throw Error{Code::invalid, "STATE_DIR=" + dir.string() + ": only the owner of " + at.string() +
+    throw Error{Code::invalid, setting + ("=" + dir.string()) + ": only the owner of " +
+                                   at.string() +
                                    " can pass it, and the server does not run as root: choose "
                                    "another directory"};
   }
@@ -52,7 +53,12 @@ void check_reachable(const std::filesystem::path& dir) {
 
 }  // namespace
 
-bool prepare(const Config& config, std::vector<std::string> roots) {
+std::string storage_path(const Config& config) {
+  return config.storage_path.empty() ? config.state_dir + "/storage" : config.storage_path;
+}
+
+bool prepare(const Config& config, std::vector<std::string> roots,
+             std::vector<std::string> directories) {
   namespace fs = std::filesystem;
   const unsigned uid = server_uid();
   const std::string output = config.state_dir + "/output";
@@ -61,9 +67,14 @@ bool prepare(const Config& config, std::vector<std::string> roots) {
   fs::create_directories(store);
   const std::string docker = config.state_dir + "/docker";
   fs::create_directories(docker);
+  const std::string storage = storage_path(config);
+  fs::create_directories(storage);
   check(::chmod(config.state_dir.c_str(), 0711), "chmod " + config.state_dir);
-  if (::geteuid() == 0) check_reachable(fs::absolute(config.state_dir));
-  for (const std::string& dir : {output, store, docker}) {
+  if (::geteuid() == 0) {
+    check_reachable("STATE_DIR", fs::absolute(config.state_dir));
+    check_reachable("STORAGE_PATH", fs::absolute(storage).parent_path());
+  }
+  for (const std::string& dir : {output, store, docker, storage}) {
     check(::chmod(dir.c_str(), 0700), "chmod " + dir);
     if (::geteuid() == 0) check(::chown(dir.c_str(), uid, uid), "chown " + dir);
   }
@@ -73,6 +84,7 @@ bool prepare(const Config& config, std::vector<std::string> roots) {
   launch.grace_seconds = static_cast<unsigned>(config.keeper_grace.count());
   launch.environments = std::move(roots);
   launch.environments.push_back(config.environment);
+  launch.directories = std::move(directories);
   return native::ensure_keeper(launch);
 }
 

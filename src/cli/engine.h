@@ -18,8 +18,12 @@ namespace tb::cli {
 unsigned server_uid();
 
 // Makes the state directory and starts its keeper if none runs, for the environment of the settings
-// and for `roots`. True: it was started now.
-bool prepare(const Config& config, std::vector<std::string> roots = {});
+// and for `roots`, with mounts of `directories`. True: it was started now.
+bool prepare(const Config& config, std::vector<std::string> roots = {},
+             std::vector<std::string> directories = {});
+
+// Where artifacts and logs of sessions are.
+std::string storage_path(const Config& config);
 
 // What callbacks are signed with, of the settings or of a file in the state directory, which is
 // made when it is missing. Needs the rights of whoever made it: before drop_privileges.

@@ -19,6 +19,9 @@
 #include "http/server.h"
 #include "registry/registry.h"
 #include "session/sessions.h"
+#include "storage/artifacts.h"
+#include "storage/session_logs.h"
+#include "storage/volumes.h"
 #include "store/sqlite_store.h"
 
 namespace tb::cli {
@@ -60,7 +63,17 @@ class Program {
         providers_(providers_of(config, provider_, docker_.get())),
         store_(loop.get_executor(), config.state_dir + "/store/threadbox.db"),
         hooks_(loop.get_executor(), config, store_, metrics_, std::move(files)),
-        sessions_(loop.get_executor(), {providers_, store_, events_, registry, &hooks_.callbacks()},
+        artifacts_(loop.get_executor(), storage_path(config) + "/artifacts",
+                   {.per_session = config.artifact_session,
+                    .in_all = config.artifact_total,
+                    .age = config.artifact_age}),
+        logs_(storage_path(config) + "/sessions",
+              {.per_session = config.session_log, .age = config.session_log_age}),
+        volumes_(loop.get_executor(), provider_,
+                 {config.volume_size, config.max_volume_size, config.max_volumes},
+                 config.environment),
+        sessions_(loop.get_executor(),
+                  {providers_, store_, events_, registry, &hooks_.callbacks(), &volumes_, &logs_},
                   {pool_settings(config), config.policy, config.session_timeout}),
         service_(service_of(config, sessions_, metrics_)),
         runs_(loop.get_executor()),
@@ -73,25 +86,15 @@ class Program {
             }),
         stop_(loop.get_executor()) {
     router_.set_cors({config.cors_origins});
-    api::add_seed_routes(router_, service_);
-    api::add_file_routes(router_, service_);
-    api::add_upload_routes(router_, service_);
-    api::add_file_operation_routes(router_, service_);
-    api::add_status_routes(router_, service_);
-    api::add_health_routes(router_, service_);
-    api::add_process_routes(router_, service_);
-    api::add_shell_routes(router_, service_, runs_);
-    api::add_session_routes(router_, service_);
-    api::add_tool_routes(router_, service_);
-    api::add_e2b_routes(router_, service_);
-    api::add_registry_routes(router_, service_);
-    api::add_metrics_routes(router_, service_);
+    events_.keep_in(logs_);
+    service_.artifacts = &artifacts_;
+    service_.volumes = &volumes_;
+    service_.logs = &logs_;
     metrics_.http_connections.read_by(
         [this] { return static_cast<double>(server_.connections()); });
     service_.hook_rules = hook_rules(config);
     service_.deliveries = &hooks_.deliveries();
-    api::add_webhook_routes(router_, service_);
-    api::add_docs_routes(router_);
+    add_routes();
     provider_.start_ahead(config_.prestart);
     provider_.on_lost([this](bool in_order) {
       if (stopping_) return;
@@ -129,11 +132,15 @@ class Program {
     if (docker_) co_await look_at_docker();
     co_await sessions_.open();
     co_await hooks_.settle();
+    artifacts_.open();
+    co_await logs_.sweep();
     const std::uint16_t port = http::port_of(listener);
     server_.listen(listener);
     introduce(welcome, port);
     while (!stopping_) co_await stop_.wait();
     co_await server_.close(config_.shutdown_grace);
+    co_await volumes_.close();
+    co_await artifacts_.close();
     co_await sessions_.close();
     co_await hooks_.close();
     co_await store_.close();
@@ -157,6 +164,27 @@ class Program {
     } catch (const Error& error) {
       log(LogLevel::error, "docker_unusable", {{"error", error.what()}});
     }
+  }
+
+  void add_routes() {
+    api::add_seed_routes(router_, service_);
+    api::add_file_routes(router_, service_);
+    api::add_upload_routes(router_, service_);
+    api::add_file_operation_routes(router_, service_);
+    api::add_status_routes(router_, service_);
+    api::add_health_routes(router_, service_);
+    api::add_process_routes(router_, service_);
+    api::add_shell_routes(router_, service_, runs_);
+    api::add_session_routes(router_, service_);
+    api::add_tool_routes(router_, service_);
+    api::add_e2b_routes(router_, service_);
+    api::add_registry_routes(router_, service_);
+    api::add_volume_routes(router_, service_);
+    api::add_volume_file_routes(router_, service_);
+    api::add_artifact_routes(router_, service_);
+    api::add_metrics_routes(router_, service_);
+    api::add_webhook_routes(router_, service_);
+    api::add_docs_routes(router_);
   }
 
   static http::ServerLimits server_limits() {
@@ -234,6 +262,9 @@ class Program {
   session::Providers providers_;
   store::SqliteStore store_;
   Hooks hooks_;
+  storage::Artifacts artifacts_;
+  storage::SessionLogs logs_;
+  storage::Volumes volumes_;
   session::Sessions sessions_;
   api::Service service_;
   shell::Runs runs_;
@@ -271,7 +302,7 @@ int serve(const Config& config) {
   registry::Registry registry = load_registry(config);  // while all files can be read
   const os::Fd lock = lock_state(config.state_dir);
   const int listener = http::bind_listener(config.host, config.port);
-  prepare(config, registry.roots());
+  prepare(config, registry.roots(), registry.directories());
   HookFiles files = read_hook_files(config);
   drop_privileges(server_uid(), groups_for(config));
 

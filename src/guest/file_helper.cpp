@@ -15,6 +15,7 @@ namespace tb::guest {
 namespace {
 
 constexpr const char* kWorkspace = "/workspace";
+constexpr const char* kSandbox = "/sandbox";
 constexpr int kSocket = 3;
 
 bool drop_capabilities() {
@@ -41,7 +42,8 @@ bool see_files_as_tenant(const Config& config) {
   ::umask(0);  // modes are given in full
   const int root = ::open(kWorkspace, O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (root < 0) ::_exit(1);
-  files::serve(root, kSocket);
+  const int sandbox = ::open(kSandbox, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  files::serve(root, kSocket, sandbox);
   ::_exit(0);
 }
 

@@ -29,7 +29,7 @@ Answer refuse_errno() { return refuse(reason_of(errno), errno); }
 
 class Helper {
  public:
-  Helper(int root, int socket) : root_(root), socket_(socket) {}
+  Helper(int root, int sandbox, int socket) : root_(root), sandbox_(sandbox), socket_(socket) {}
 
   void run() {
     static char buffer[os::kMaxPacket];
@@ -63,28 +63,42 @@ class Helper {
     }
   }
 
+  // Which tree a path is in: the workspace, or /sandbox.
+  struct Place {
+    int root;
+    std::string path;
+  };
+  Place place_of(const std::string& path) const {
+    constexpr std::string_view kSandbox = "/sandbox";
+    const bool named = std::string_view{path}.starts_with(kSandbox);
+    if (sandbox_ < 0 || !named) return {root_, path};
+    if (path.size() == kSandbox.size()) return {sandbox_, {}};
+    if (path[kSandbox.size()] != '/') return {root_, path};
+    return {sandbox_, path.substr(kSandbox.size() + 1)};
+  }
+
   bool obey(const Request& request) {
     switch (request.type) {
-      case Message::open: return open(request.path);
+      case Message::open: return open(place_of(request.path));
       case Message::create: return create();
-      case Message::commit: return send(commit(request.path));
-      case Message::list: return list(request);
+      case Message::commit: return send(commit(place_of(request.path)));
+      case Message::list: return list(place_of(request.path), request.most);
       case Message::usage: return usage(request.most);
       default: return false;
     }
   }
 
-  bool open(const std::string& path) {
-    File file{open_beneath(root_, path, O_RDONLY | O_NONBLOCK | O_NOCTTY)};
-    if (!file && errno == ENOENT) file = File{open_by_shown_name(path)};
+  bool open(const Place& place) {
+    File file{open_beneath(place.root, place.path, O_RDONLY | O_NONBLOCK | O_NOCTTY)};
+    if (!file && errno == ENOENT) file = File{open_by_shown_name(place)};
     if (!file) return send(refuse_errno());
-    return send_opened(file, split(path).name);
+    return send_opened(file, split(place.path).name);
   }
 
   // What a listing shows of a name that is not UTF-8 finds the file again.
-  int open_by_shown_name(const std::string& path) {
-    const Split parts = split(path);
-    File directory{open_directory(root_, parts.directory)};
+  int open_by_shown_name(const Place& place) {
+    const Split parts = split(place.path);
+    File directory{open_directory(place.root, parts.directory)};
     const std::string name = directory ? name_shown_as(directory.fd, parts.name) : std::string{};
     if (name.empty()) return errno = ENOENT, -1;
     return open_beneath(directory.fd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
@@ -102,16 +116,37 @@ class Helper {
 
   // Without a name nothing of it is left when the upload breaks off, whoever dies.
   bool create() {
-    new_ = File{open_beneath(root_, ".", O_TMPFILE | O_WRONLY, kFileMode)};
+    new_ = File{open_beneath(root_, ".", O_TMPFILE | O_RDWR, kFileMode)};
     if (!new_) return send(refuse_errno());
     return send_opened(new_, {});
   }
 
-  Answer commit(const std::string& path) {
+  // A file gets no name on another mount than its own.
+  bool move_to(int root) {
+    File copy{open_beneath(root, ".", O_TMPFILE | O_RDWR, kFileMode)};
+    if (!copy) return false;
+    static char buffer[64 << 10];
+    for (off_t at = 0;;) {
+      const ssize_t got = ::pread(new_.fd, buffer, sizeof buffer, at);
+      if (got < 0) return false;
+      if (got == 0) break;
+      for (ssize_t put = 0; put < got;) {
+        const ssize_t n = ::write(copy.fd, buffer + put, static_cast<std::size_t>(got - put));
+        if (n < 0) return false;
+        put += n;
+      }
+      at += got;
+    }
+    new_ = std::move(copy);
+    return true;
+  }
+
+  Answer commit(const Place& place) {
     if (!new_) return refuse(Reason::failed, EBADF);
-    const Split parts = split(path);
+    const Split parts = split(place.path);
     if (!plain_name(parts.name)) return refuse(Reason::bad_name);
-    File directory{make_directories(root_, parts.directory)};
+    if (place.root != root_ && !move_to(place.root)) return refuse_errno();
+    File directory{make_directories(place.root, parts.directory)};
     if (!directory) return refuse_errno();
     struct stat before{};
     if (::fstatat(directory.fd, parts.name.c_str(), &before, AT_SYMLINK_NOFOLLOW) == 0) {
@@ -129,15 +164,15 @@ class Helper {
     return answer;
   }
 
-  bool list(const Request& request) {
+  bool list(const Place& place, std::uint64_t most) {
     File directory{
-        open_beneath(root_, request.path.empty() ? "." : request.path, O_RDONLY | O_DIRECTORY)};
+        open_beneath(place.root, place.path.empty() ? "." : place.path, O_RDONLY | O_DIRECTORY)};
     if (!directory) return send(refuse_errno());
     constexpr std::size_t kBatch = 128;  // names of 255 bytes still fit into one packet
     Answer batch;
     batch.type = Message::entries;
     bool sent = true;
-    const bool complete = each_entry(directory.fd, request.most, [&](Entry entry) {
+    const bool complete = each_entry(directory.fd, most, [&](Entry entry) {
       batch.entries.push_back(std::move(entry));
       if (batch.entries.size() < kBatch) return true;
       sent = send(batch);
@@ -161,12 +196,13 @@ class Helper {
   }
 
   int root_;
+  int sandbox_;  // -1: there is none
   int socket_;
   File new_;
 };
 
 }  // namespace
 
-void serve(int root, int socket) { Helper{root, socket}.run(); }
+void serve(int root, int socket, int sandbox) { Helper{root, sandbox, socket}.run(); }
 
 }  // namespace tb::guest::files

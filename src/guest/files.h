@@ -12,8 +12,9 @@ int start_file_helper(const Config& config, int socket);
 
 namespace files {
 
-// Answers requests about the tree below `root` until the socket ends.
-void serve(int root, int socket);
+// Answers requests about the tree below `root`, and of paths that begin with /sandbox about that
+// below `sandbox`, until the socket ends.
+void serve(int root, int socket, int sandbox = -1);
 
 }  // namespace files
 }  // namespace tb::guest

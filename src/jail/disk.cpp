@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "jail/places.h"
 #include "jail/wire.h"
 #include "os/btrfs.h"
 #include "os/fault.h"
@@ -29,7 +30,11 @@ constexpr Bytes kAhead = 1_GiB;        // free room in the pool that growing kee
 constexpr Bytes kHostReserve = 2_GiB;  // never taken from the host's disk
 constexpr Bytes kReserve = 128_MiB;    // in the pool: below it nobody new comes in
 
-constexpr const char* kParts[] = {"workspace", "tmp", "home"};
+constexpr const char* kParts[] = {"workspace", "tmp", "home", "sandbox"};
+// What agents expect in /sandbox; workspace is the workspace itself.
+constexpr const char* kSandboxParts[] = {"agent", "logs", "meta", "tools", "workspace"};
+constexpr const char* kPoints = "points";
+constexpr const char* kVolumes = "volumes.d";  // no id of a tree: those have no dots
 
 Bytes host_free(const os::Fd& file) {
   struct statvfs info{};
@@ -66,6 +71,27 @@ void give_tree(const std::string& path, std::uint32_t from, std::uint32_t to) {
       check(::lchown(entry.path().c_str(), to, to), "give a file to its next owner");
     }
   }
+}
+
+// Also of one that an earlier version made without some.
+void fill_tree(const Disk::Tree& tree, std::uint32_t tenant) {
+  for (const char* part : kParts) {
+    if (tree.existed && ::faccessat(tree.top.get(), part, F_OK, AT_SYMLINK_NOFOLLOW) == 0) continue;
+    os::attempt("mkdir", [&] { return ::mkdirat(tree.top.get(), part, 0755); });
+  }
+  os::Fd sandbox{os::attempt("open sandbox", [&] {
+    return ::openat(tree.top.get(), "sandbox", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  })};
+  for (const char* part : kSandboxParts) {
+    if (::mkdirat(sandbox.get(), part, 0755) != 0) continue;  // the tenant may have put another
+    own(sandbox.get(), part, tenant, 0755);
+  }
+}
+
+os::Fd open_directory(int parent, const std::string& name) {
+  return os::Fd{os::attempt("open " + name, [&] {
+    return ::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  })};
 }
 
 }  // namespace
@@ -140,15 +166,7 @@ Disk::Tree Disk::open_tree(const std::string& id, Bytes limit, std::uint32_t gue
                            std::uint32_t tenant) {
   Tree tree;
   tree.existed = ::faccessat(root_.get(), id.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-  if (!tree.existed && kind_ == Kind::btrfs) {
-    if (free_room() < kReserve) {
-      keep_room();
-      if (free_room() < kReserve) throw Error{Code::exhausted, "the disk pool is full"};
-    }
-    os::btrfs::create_subvolume(root_, id);
-  } else if (!tree.existed) {
-    os::attempt("mkdir " + id, [&] { return ::mkdirat(root_.get(), id.c_str(), 0755); });
-  }
+  if (!tree.existed) make_tree(root_, id);
   try {
     tree.top = os::Fd{os::attempt("open the tree " + id, [&] {
       return ::openat(root_.get(), id.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -158,15 +176,13 @@ Disk::Tree Disk::open_tree(const std::string& id, Bytes limit, std::uint32_t gue
       struct stat info{};
       check(::fstatat(tree.top.get(), "workspace", &info, AT_SYMLINK_NOFOLLOW), "stat workspace");
       if (info.st_uid != tenant) give_tree(root_path_ + "/" + id, info.st_uid, tenant);
-    } else {
-      for (const char* part : kParts) {
-        os::attempt("mkdir", [&] { return ::mkdirat(tree.top.get(), part, 0755); });
-      }
     }
+    fill_tree(tree, tenant);
     own(tree.top.get(), ".", guest, 0711);
     own(tree.top.get(), "workspace", tenant, 0755);
     own(tree.top.get(), "tmp", tenant, 01777);
     own(tree.top.get(), "home", tenant, 0755);
+    own(tree.top.get(), "sandbox", tenant, 0755);
   } catch (...) {
     if (!tree.existed) remove_tree(id);
     throw;
@@ -174,13 +190,27 @@ Disk::Tree Disk::open_tree(const std::string& id, Bytes limit, std::uint32_t gue
   return tree;
 }
 
-void Disk::remove_tree(const std::string& id) {
-  if (kind_ == Kind::plain) return os::remove_tree(root_path_ + "/" + id);
-  os::Fd top{::openat(root_.get(), id.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
+void Disk::make_tree(const os::Fd& parent, const std::string& name) {
+  if (kind_ == Kind::plain) {
+    os::attempt("mkdir " + name, [&] { return ::mkdirat(parent.get(), name.c_str(), 0755); });
+    return;
+  }
+  if (free_room() < kReserve) {
+    keep_room();
+    if (free_room() < kReserve) throw Error{Code::exhausted, "the disk pool is full"};
+  }
+  os::btrfs::create_subvolume(parent, name);
+}
+
+void Disk::remove_tree(const std::string& id) { drop_tree(root_, root_path_, id); }
+
+void Disk::drop_tree(const os::Fd& parent, const std::string& path, const std::string& name) {
+  if (kind_ == Kind::plain) return os::remove_tree(path + "/" + name);
+  os::Fd top{::openat(parent.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
   if (!top) return;
   const std::uint64_t group = os::btrfs::subvolume_id(top);
   top.reset();
-  os::btrfs::delete_subvolume(root_, id);
+  os::btrfs::delete_subvolume(parent, name);
   stale_groups_.push_back(group);
 }
 
@@ -194,6 +224,53 @@ std::vector<std::string> Disk::list() const {
   for (const auto& entry : fs::directory_iterator{root_path_}) {
     std::string name = entry.path().filename();
     if (valid_id(name)) ids.push_back(std::move(name));  // not what was set aside
+  }
+  return ids;
+}
+
+os::Fd Disk::make_points(const std::string& id, const std::vector<std::string>& paths) {
+  const os::Fd top = open_directory(root_.get(), id);
+  os::remove_tree(root_path_ + "/" + id + "/" + kPoints);
+  os::attempt("mkdir points", [&] { return ::mkdirat(top.get(), kPoints, 0755); });
+  os::Fd points = open_directory(top.get(), kPoints);
+  for (const std::string& path : paths) make_directories(points, path, std::nullopt);
+  return points;
+}
+
+std::string Disk::volumes_path() const { return root_path_ + "/" + kVolumes; }
+
+os::Fd Disk::volumes_dir(Missing missing) const {
+  if (missing == Missing::is_made && ::mkdirat(root_.get(), kVolumes, 0700) != 0 &&
+      errno != EEXIST) {
+    throw SystemError{errno, "make the directory of volumes"};
+  }
+  return open_directory(root_.get(), kVolumes);
+}
+
+os::Fd Disk::open_volume(const std::string& id, Bytes limit, std::uint32_t owner, Missing missing) {
+  const os::Fd dir = volumes_dir(missing);
+  if (missing == Missing::is_made) make_tree(dir, id);
+  try {
+    os::Fd top = open_beneath(dir, id);
+    if (kind_ == Kind::btrfs) os::btrfs::limit_subvolume(top, limit);
+    if (missing == Missing::is_made) own(top.get(), ".", owner, 0755);
+    return top;
+  } catch (...) {
+    if (missing == Missing::is_made) drop_tree(dir, volumes_path(), id);
+    throw;
+  }
+}
+
+void Disk::remove_volume(const std::string& id) {
+  drop_tree(volumes_dir(Missing::is_made), volumes_path(), id);
+}
+
+std::vector<std::string> Disk::volumes() const {
+  std::vector<std::string> ids;
+  std::error_code absent;
+  for (const auto& entry : fs::directory_iterator{volumes_path(), absent}) {
+    std::string name = entry.path().filename();
+    if (valid_id(name)) ids.push_back(std::move(name));
   }
   return ids;
 }

@@ -30,7 +30,7 @@ class Disk {
   const std::string& why_plain() const { return why_plain_; }
 
   // Makes the tree `id`, or opens the one that is there (`existed`), with the sub-directories
-  // workspace, tmp and home belonging to `tenant`, and the top to `guest`.
+  // workspace, tmp, home and sandbox belonging to `tenant`, and the top to `guest`.
   struct Tree {
     os::Fd top;
     bool existed = false;
@@ -41,6 +41,16 @@ class Disk {
   void set_aside(const std::string& id);
   std::vector<std::string> list() const;
 
+  // Directories in a tree and nothing else, as a layer of the root: places to mount on. What was
+  // there of an earlier set is gone.
+  os::Fd make_points(const std::string& id, const std::vector<std::string>& paths);
+
+  // Trees that belong to no sandbox, apart from the others, with everything in them `owner`'s.
+  enum class Missing { is_made, is_an_error };
+  os::Fd open_volume(const std::string& id, Bytes limit, std::uint32_t owner, Missing missing);
+  void remove_volume(const std::string& id);
+  std::vector<std::string> volumes() const;
+
   // Keeps room ahead of what is written, as long as the host's disk has some; call it often.
   void keep_room();
   // Forgets what deleted trees left in the pool's books.
@@ -50,6 +60,10 @@ class Disk {
   void open_pool(const std::string& dir);
   bool grow(Bytes step);
   Bytes free_room() const;
+  void make_tree(const os::Fd& parent, const std::string& name);
+  void drop_tree(const os::Fd& parent, const std::string& path, const std::string& name);
+  std::string volumes_path() const;
+  os::Fd volumes_dir(Missing missing) const;
 
   Kind kind_ = Kind::plain;
   std::string why_plain_;

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/keyctl.h>
+#include <linux/openat2.h>
 #include <net/if.h>
 #include <sched.h>
 #include <signal.h>
@@ -97,11 +98,26 @@ void shut_data(int root) {
   }
 }
 
+// The keeper has made these places; what it found free of links must still be.
+void attach_volume(const os::Fd& mount, int root, const std::string& path) {
+  open_how how{};
+  how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+  const os::Fd place{static_cast<int>(attempt("open /" + path, [&] {
+    return ::syscall(SYS_openat2, root, path.c_str(), &how, sizeof how);
+  }))};
+  attempt("move_mount /" + path, [&] {
+    return ::move_mount(mount.get(), "", place.get(), "",
+                        MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+  });
+}
+
 void assemble_root(const Entry& entry) {
   os::attach_mount(entry.root, AT_FDCWD, entry.attach_point);
   for (const auto& [mount, path] : entry.mounts) {
     os::attach_mount(mount, entry.root.get(), path);
   }
+  for (const auto& [mount, path] : entry.volumes) attach_volume(mount, entry.root.get(), path);
   if (entry.confined) shut_data(entry.root.get());
   mount_proc(entry.root.get(), *entry.masks, entry.confined);
 }

@@ -17,11 +17,15 @@ struct Mask {
   bool directory = false;
 };
 
+// Detached mounts and where each goes, relative to the new root; attached in this order.
+using Mounted = std::vector<std::pair<os::Fd, std::string>>;
+
 // Everything that the child needs; made by the keeper beforehand, released with it afterwards.
 struct Entry {
-  os::Fd root;                                         // a detached mount
-  std::vector<std::pair<os::Fd, std::string>> mounts;  // detached; attached in this order
-  std::string attach_point;                            // a directory of the host to begin at
+  os::Fd root;  // a detached mount
+  Mounted mounts;
+  Mounted volumes;           // after these, to places that links might lead away from
+  std::string attach_point;  // a directory of the host to begin at
   const std::vector<Mask>* masks = nullptr;
   const SandboxCgroup* cgroup = nullptr;
   std::vector<os::Fd> counter_dirs;

@@ -24,8 +24,8 @@ namespace {
 // Directories that every root needs as places to mount on or to look into.
 // clang-format off
 constexpr const char* kDirectories[] = {
-    "dev", "etc", "home/sandboxuser", "mnt", "opt", "proc", "run", "srv", "root", "sys", "tmp",
-    "var/empty", "var/lib", "var/log", "workspace",
+    "dev", "etc", "home/sandboxuser", "mnt", "opt", "proc", "run", "sandbox", "srv", "root", "sys",
+    "tmp", "var/empty", "var/lib", "var/log", "workspace",
 };
 // clang-format on
 
@@ -205,14 +205,16 @@ void Environment::prepare_masks() {
   masked_ = true;
 }
 
-std::string Environment::lowerdir(const Part& part, bool confined) {
+std::string Environment::lowerdir(const Part& part, bool confined, const os::Fd& points) {
   // By descriptor: no path is too long or contains a colon, and none can change on the way.
   std::string value;
-  if (confined) value = "/proc/self/fd/" + std::to_string(part.mask.get());
-  for (const os::Fd& layer : part.layers) {
+  const auto add = [&value](const os::Fd& layer) {
     if (!value.empty()) value += ':';
     value += "/proc/self/fd/" + std::to_string(layer.get());
-  }
+  };
+  if (confined) add(part.mask);
+  if (points) add(points);
+  for (const os::Fd& layer : part.layers) add(layer);
   return value;
 }
 

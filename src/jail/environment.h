@@ -31,8 +31,9 @@ class Environment {
   static Environment open(const std::string& name, const std::string& dir);
 
   const std::vector<Part>& parts() const { return parts_; }
-  // The lowerdir option of a part; valid in this process.
-  static std::string lowerdir(const Part& part, bool confined);
+  // The lowerdir option of a part, with `points` above the others if there is one; valid in this
+  // process.
+  static std::string lowerdir(const Part& part, bool confined, const os::Fd& points);
 
   // Where the programs come from: the host's root or the image.
   const os::Fd& image() const { return image_; }

@@ -17,6 +17,7 @@
 #include "guest/wire.h"
 #include "jail/filter.h"
 #include "jail/guest_image.h"
+#include "jail/places.h"
 #include "jail/programs.h"
 #include "os/fault.h"
 #include "os/landlock.h"
@@ -31,7 +32,8 @@ namespace {
 
 constexpr unsigned kShared = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
 constexpr std::size_t kMaxConfigs = 64;
-constexpr const char* kWritePaths[] = {"/workspace", "/tmp", "/home/sandboxuser", "/dev", "/proc"};
+constexpr const char* kWritePaths[] = {"/workspace", "/tmp", "/home/sandboxuser",
+                                       "/sandbox",   "/dev", "/proc"};
 
 struct Device {
   const char* name;
@@ -51,11 +53,9 @@ constexpr Link kLinks[] = {{"fd", "/proc/self/fd"},
                            {"stderr", "/proc/self/fd/2"},
                            {"ptmx", "pts/ptmx"}};
 
-using Mounts = std::vector<std::pair<os::Fd, std::string>>;
-
-os::Fd make_overlay(const Environment::Part& part, bool root, bool confined) {
+os::Fd make_overlay(const Environment::Part& part, bool root, bool confined, const os::Fd& points) {
   os::MountOptions options = {{"source", "threadbox"},
-                              {"lowerdir", Environment::lowerdir(part, confined)},
+                              {"lowerdir", Environment::lowerdir(part, confined, points)},
                               {"xino", "off"}};
   if (root) {
     for (const char* off : {"redirect_dir", "metacopy", "index"}) options.emplace_back(off, "off");
@@ -67,7 +67,7 @@ os::Fd make_overlay(const Environment::Part& part, bool root, bool confined) {
 }
 
 // Device nodes as root; without root, views of the host's ones over empty files.
-void fill_dev(const os::Fd& dev, bool root, Mounts& later) {
+void fill_dev(const os::Fd& dev, bool root, Mounted& later) {
   for (const Device& device : kDevices) {
     const mode_t type = root ? S_IFCHR : S_IFREG;
     const dev_t number = root ? ::makedev(device.major, device.minor) : 0;
@@ -87,8 +87,8 @@ void fill_dev(const os::Fd& dev, bool root, Mounts& later) {
   }
 }
 
-void add_dev(Mounts& mounts, bool root, const Limits& limits) {
-  Mounts later;
+void add_dev(Mounted& mounts, bool root, const Limits& limits) {
+  Mounted later;
   os::Fd dev = os::make_mount("tmpfs", {{"mode", "0755"}, {"size", "64k"}, {"nr_inodes", "32"}},
                               MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
   fill_dev(dev, root, later);
@@ -112,9 +112,11 @@ void add_dev(Mounts& mounts, bool root, const Limits& limits) {
       "dev/shm");
 }
 
-void add_mounts(Entry& entry, const Environment& environment, const os::Fd& tree, bool root) {
+void add_mounts(Entry& entry, const Environment& environment, const os::Fd& tree, bool root,
+                const os::Fd& points) {
+  const os::Fd none;
   for (const Environment::Part& part : environment.parts()) {
-    os::Fd overlay = make_overlay(part, root, entry.confined);
+    os::Fd overlay = make_overlay(part, root, entry.confined, part.target.empty() ? points : none);
     if (part.target.empty()) {
       entry.root = std::move(overlay);
     } else {
@@ -127,6 +129,7 @@ void add_mounts(Entry& entry, const Environment& environment, const os::Fd& tree
   entry.mounts.emplace_back(os::clone_mount(tree.get(), "workspace", writable), "workspace");
   entry.mounts.emplace_back(os::clone_mount(tree.get(), "tmp", writable), "tmp");
   entry.mounts.emplace_back(os::clone_mount(tree.get(), "home", writable), "home/sandboxuser");
+  entry.mounts.emplace_back(os::clone_mount(tree.get(), "sandbox", writable), "sandbox");
 }
 
 std::pair<os::Fd, os::Fd> socket_pair() {
@@ -190,8 +193,8 @@ pid_t launch(Entry& entry, Jail& jail, bool root) {
   return pid;
 }
 
-os::Fd make_config(const Workshop& workshop, const Environment& environment,
-                   const std::vector<std::string>& programs) {
+os::Fd make_config(const Workshop& workshop, const Environment& environment, const Create& create) {
+  const std::vector<std::string>& programs = create.programs;
   const Filters& filters = workshop.filters;
   guest::Config config;
   config.uid = kSandboxUid;
@@ -208,6 +211,10 @@ os::Fd make_config(const Workshop& workshop, const Environment& environment,
     config.confined = 1;
     config.read_paths = std::move(confinement.read);
     config.run_paths = std::move(confinement.run);
+  }
+  for (const Mount& mount : create.mounts) {
+    auto& paths = mount.read_only ? config.read_paths : config.write_paths;
+    paths.push_back(mount.target);
   }
   Writer out;
   config.encode(out);
@@ -236,6 +243,7 @@ int Workshop::config(Environment& environment, const Create& create) {
   Writer key;
   key.bytes(create.environment);
   key.list(create.programs);
+  encode_mounts(key, create.mounts);
   const auto found = configs.find(key.view());
   if (found != configs.end()) return found->second.get();
   if (!create.programs.empty()) {
@@ -248,18 +256,21 @@ int Workshop::config(Environment& environment, const Create& create) {
   }
   // Sandboxes that run have their own descriptors of what is dropped here.
   if (configs.size() >= kMaxConfigs) configs.clear();
-  os::Fd made = make_config(*this, environment, create.programs);
+  os::Fd made = make_config(*this, environment, create);
   return configs.emplace(key.take(), std::move(made)).first->second.get();
 }
 
-Workshop open_workshop(const std::string& state_dir, bool root) {
+Workshop open_workshop(const std::string& state_dir, bool root,
+                       std::vector<std::string> directories) {
   Workshop workshop;
+  workshop.directories = std::move(directories);
   workshop.root = root;
   workshop.state_dir = state_dir;
   if (root) workshop.slots = std::make_unique<Slots>("/run/threadbox/slots");
   workshop.cgroups =
       std::make_unique<CgroupTree>(root ? find_cgroups() : CgroupHost{}, tag_of(state_dir));
   workshop.disk = std::make_unique<Disk>(state_dir + "/disk", root);
+  workshop.volumes = std::make_unique<Volumes>(*workshop.disk, state_dir + "/volumes", root);
   workshop.masks = proc_masks();
   const std::string env = state_dir + "/env";
   std::filesystem::create_directories(env);
@@ -282,6 +293,7 @@ std::unique_ptr<Jail> start_jail(Workshop& workshop, const Create& create,
   jail->environment = create.environment;
   jail->limits = create.limits;
   jail->programs = create.programs;
+  jail->mounts = create.mounts;
   if (workshop.slots) jail->slot = workshop.slots->claim(wanted_slot);
   bool made_tree = false;
   try {
@@ -293,7 +305,14 @@ std::unique_ptr<Jail> start_jail(Workshop& workshop, const Create& create,
     Entry entry;
     entry.limits = create.limits;
     entry.confined = !create.programs.empty();
-    add_mounts(entry, environment, tree.top, workshop.root);
+    const MountSources sources{*workshop.disk, *workshop.volumes, workshop.directories,
+                               workshop.state_dir};
+    const os::Fd points = make_places(sources, environment, tree.top, create, tenant);
+    add_mounts(entry, environment, tree.top, workshop.root, points);
+    entry.volumes = open_mounts(sources, create, tenant);
+    const unsigned flags = kShared | (entry.confined ? MOUNT_ATTR_NOEXEC : 0);
+    entry.volumes.emplace_back(os::clone_mount(tree.top.get(), "workspace", flags),
+                               "sandbox/workspace");
     entry.attach_point = workshop.state_dir + "/env/host/layers/empty";
     entry.masks = &workshop.masks;
     entry.cgroup = &jail->cgroup;

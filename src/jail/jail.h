@@ -14,6 +14,7 @@
 #include "jail/environment.h"
 #include "jail/filter.h"
 #include "jail/slots.h"
+#include "jail/volumes.h"
 #include "jail/wire.h"
 #include "os/fd.h"
 
@@ -26,13 +27,15 @@ struct Workshop {
   std::unique_ptr<Slots> slots;  // only as root
   std::unique_ptr<CgroupTree> cgroups;
   std::unique_ptr<Disk> disk;
+  std::unique_ptr<Volumes> volumes;
+  std::vector<std::string> directories;  // of the host, that may be mounted
   std::map<std::string, Environment> environments;
   std::vector<Mask> masks;
   os::Fd program;  // the guest, sealed
   os::Fd waiter;   // what a shell needs that is started ahead, sealed: a library,
   os::Fd opening;  // and a text of bash
   Filters filters;
-  // The guest's configurations, sealed: one for each environment and list of programs.
+  // The guest's configurations, sealed: one for each environment, list of programs and mounts.
   std::map<std::string, os::Fd> configs;
 
   Environment& environment(const std::string& name);
@@ -40,13 +43,15 @@ struct Workshop {
 };
 
 // Sets all of it up; throws where a sandbox would be impossible.
-Workshop open_workshop(const std::string& state_dir, bool root);
+Workshop open_workshop(const std::string& state_dir, bool root,
+                       std::vector<std::string> directories = {});
 
 struct Jail {
   std::string id;
   std::string environment;
   Limits limits;
   std::vector<std::string> programs;  // confined to these; empty: any
+  std::vector<Mount> mounts;
   std::uint32_t slot = 0;
   pid_t pid = -1;
   os::Fd guest;  // to PID 1: the next server's socket goes here; closed, it ends

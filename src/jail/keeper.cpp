@@ -73,7 +73,7 @@ int run_keeper(const KeeperOptions& options) {
     ::umask(022);
     ::signal(SIGPIPE, SIG_IGN);
     enter_own_namespaces(root);
-    keeper.emplace(options, open_workshop(options.state_dir, root));
+    keeper.emplace(options, open_workshop(options.state_dir, root, options.directories));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "keeper: %s\n", error.what());
     tell_ready(options.ready_fd, error.what());

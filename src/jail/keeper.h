@@ -16,6 +16,8 @@ struct KeeperOptions {
   std::chrono::seconds grace{600};  // without any server for so long, it ends
   // Which roots a server may ask for: one that was taken over must not choose any directory.
   std::vector<std::string> environments = {"host"};
+  // And which directories of the host may be mounted into sandboxes.
+  std::vector<std::string> directories = {};
   bool detach = false;        // become nobody's child first
   bool allow_faults = false;  // tests may ask for failing system calls
 };

@@ -60,6 +60,7 @@ int Keeper::run() {
   // First all of it is gone, then it is told.
   ::unlink(keeper_socket(options_.state_dir).c_str());
   workshop_.cgroups.reset();
+  workshop_.volumes.reset();
   workshop_.disk.reset();
   for (const Waiter& waiter : stop_waiters_) clients_.done(waiter);
   clients_.flush_all();
@@ -246,8 +247,8 @@ void Keeper::save(const std::string& id, const Live& live) {
   if (live.label.empty()) return;  // nobody's yet: its files go with it
   const Jail& jail = *live.jail;
   try {
-    records_.save(
-        id, {jail.environment, jail.limits, jail.slot, live.ttl_ms, live.label, jail.programs});
+    records_.save(id, {jail.environment, jail.limits, jail.slot, live.ttl_ms, live.label,
+                       jail.programs, jail.mounts});
   } catch (const std::exception& error) {
     say(error.what());  // a full disk: it lives on, but would not survive us
   }
@@ -277,7 +278,7 @@ void Keeper::on_death(pid_t pid) {
   if (keep && !live.label.empty()) {
     Record record{
         live.jail->environment, live.jail->limits, live.jail->slot, live.ttl_ms, live.label,
-        live.jail->programs};
+        live.jail->programs,    live.jail->mounts};
     dormant_.emplace(id, Dormant{std::move(record), live.deadline});
   } else {
     forget_files(id);

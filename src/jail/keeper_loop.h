@@ -85,6 +85,12 @@ class Keeper {
   void tell_load(int client, std::uint32_t number, Reader& in);
   Live& get(const std::string& id);
 
+  // ---- volumes: keeper_volumes.cpp ----
+  void make_volume(int client, std::uint32_t number, Reader& in);
+  void remove_volume(int client, std::uint32_t number, Reader& in);
+  void list_volumes(int client, std::uint32_t number);
+  std::vector<std::string> users_of(const std::string& volume) const;
+
   // ---- the life of a sandbox ----
   void pass_socket(Live& live, const Waiter& to);
   void pass_on(Live& live);

@@ -28,6 +28,9 @@ void Keeper::obey(int client, std::string_view message) {
       case Message::label: return label(client, number, in);
       case Message::destroy: return destroy(client, number, in);
       case Message::list: return list(client, number);
+      case Message::make_volume: return make_volume(client, number, in);
+      case Message::remove_volume: return remove_volume(client, number, in);
+      case Message::list_volumes: return list_volumes(client, number);
       case Message::measure: return tell_load(client, number, in);
       case Message::stop: stop_waiters_.push_back(clients_.waiter(client, number)); return stop();
       default: throw Error{Code::invalid, "unknown message"};
@@ -66,6 +69,7 @@ void Keeper::create(int client, std::uint32_t number, Reader& in) {
     slot = record.slot;
     // What was confined comes back as it was, whatever the server says now.
     if (!record.programs.empty()) create.programs = record.programs;
+    create.mounts = record.mounts;
   }
   const bool claimed = slot && workshop_.slots && dormant->second.claimed;
   if (claimed) workshop_.slots->release(*slot);  // claimed again at once

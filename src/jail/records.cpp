@@ -11,8 +11,9 @@ namespace tb::jail {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::uint32_t kFormat = 0x54425232;       // "TBR2"
-constexpr std::uint32_t kFirstFormat = 0x54425231;  // "TBR1": without programs
+constexpr std::uint32_t kFormat = 0x54425233;        // "TBR3"
+constexpr std::uint32_t kSecondFormat = 0x54425232;  // "TBR2": without mounts
+constexpr std::uint32_t kFirstFormat = 0x54425231;   // "TBR1": without programs, too
 
 std::string encode(const Record& record) {
   Writer out;
@@ -23,20 +24,22 @@ std::string encode(const Record& record) {
   out.u64(record.ttl_ms);
   out.bytes(record.label);
   out.list(record.programs);
+  encode_mounts(out, record.mounts);
   return out.take();
 }
 
 bool decode(std::string_view text, Record& record) {
   Reader in{text};
   const std::uint32_t format = in.u32();
-  if (format != kFormat && format != kFirstFormat) return false;
+  if (format < kFirstFormat || format > kFormat) return false;
   record.environment = in.bytes();
   record.limits = Limits::decode(in);
   record.slot = in.u32();
   record.ttl_ms = in.u64();
   record.label = in.bytes();
-  if (format == kFormat) record.programs = in.list();
-  return in.done() && valid_programs(record.programs);
+  if (format >= kSecondFormat) record.programs = in.list();
+  if (format >= kFormat) record.mounts = decode_mounts(in);
+  return in.done() && valid_programs(record.programs) && valid_mounts(record.mounts);
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ struct Record {
   std::uint64_t ttl_ms = 0;
   std::string label;
   std::vector<std::string> programs;  // what it is confined to; empty: it is not
+  std::vector<Mount> mounts = {};
 };
 
 class Records {

@@ -21,6 +21,8 @@ Record example() {
   record.ttl_ms = 1800000;
   record.label = std::string("{\"thread\":\"t\"}\0\xff", 16);
   record.programs = {"ls", "["};
+  record.mounts = {{Mount::Kind::volume, 1, "v-1", "/data"},
+                   {Mount::Kind::directory, 0, "/srv/x", "/mnt/x"}};
   return record;
 }
 
@@ -45,6 +47,7 @@ TEST(Records, WhatIsSavedIsLoadedByAnother) {
   EXPECT_EQ(loaded.ttl_ms, 1800000u);
   EXPECT_EQ(loaded.label, example().label);
   EXPECT_EQ(loaded.programs, example().programs);
+  EXPECT_EQ(loaded.mounts, example().mounts);
   EXPECT_EQ(all.at("b-2").environment, "host");
   EXPECT_EQ(second.damaged().size(), 0u);
 }
@@ -54,15 +57,41 @@ TEST(Records, OneOfTheFirstFormatIsReadAsUnconfined) {
   Records records{dir.path()};
   Record record = example();
   record.programs.clear();
+  record.mounts.clear();
   records.save("x", record);
   std::string text = os::read_file(dir / "x");
   text[0] = '1';  // "TBR1", little-endian
-  text.resize(text.size() - 4);
+  text.resize(text.size() - 8);
   os::replace_file(dir / "x", text, 0600);
   const std::map<std::string, Record> all = records.load();
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all.at("x").label, record.label);
   EXPECT_TRUE(all.at("x").programs.empty());
+}
+
+TEST(Records, OneOfTheSecondFormatHasNoMounts) {
+  os::TestDir dir;
+  Records records{dir.path()};
+  Record record = example();
+  record.mounts.clear();
+  records.save("x", record);
+  std::string text = os::read_file(dir / "x");
+  text[0] = '2';
+  text.resize(text.size() - 4);
+  os::replace_file(dir / "x", text, 0600);
+  const std::map<std::string, Record> all = records.load();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all.at("x").programs, record.programs);
+  EXPECT_TRUE(all.at("x").mounts.empty());
+}
+
+TEST(Records, ARecordThatWouldMountOverTheSystemIsDamaged) {
+  os::TestDir dir;
+  Records records{dir.path()};
+  Record record = example();
+  record.mounts[0].target = "/etc";
+  records.save("x", record);
+  EXPECT_TRUE(records.load().empty());
 }
 
 TEST(Records, ARecordWithAPathForAProgramIsDamaged) {

@@ -15,6 +15,9 @@ namespace tb::jail {
 constexpr std::uint32_t kFirstUid = 0x70000000;
 // The server's own, when there is no user named threadbox.
 constexpr std::uint32_t kServerUid = kFirstUid;
+// Whom the files of volumes belong to on disk. Nobody runs as it: each sandbox sees them as its
+// own.
+constexpr std::uint32_t kVolumeUid = kFirstUid + 1;
 constexpr std::uint32_t kSlots = 100000;
 
 inline std::uint32_t guest_uid(std::uint32_t slot) { return kFirstUid + 16 + slot * 2; }

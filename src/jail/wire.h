@@ -8,10 +8,11 @@
 #include <vector>
 
 #include "base/codec.h"
+#include "base/mount_target.h"
 
 namespace tb::jail {
 
-constexpr std::uint32_t kVersion = 3;
+constexpr std::uint32_t kVersion = 4;
 
 enum class Message : std::uint8_t {
   // to the keeper
@@ -25,6 +26,9 @@ enum class Message : std::uint8_t {
   measure = 8,   // id
   join = 9,      // id: as attach, but waits until who has it says release
   release = 10,  // id
+  make_volume = 11,
+  remove_volume = 12,  // id
+  list_volumes = 13,
   // from the keeper
   welcome = 64,
   created = 65,  // passes the socket to the sandbox's PID 1; also answers attach
@@ -35,6 +39,7 @@ enum class Message : std::uint8_t {
   wanted = 72,    // number 0, id: told to who has a sandbox that another one would join
   stopping = 70,  // told to everybody, number 0: the keeper was asked to end
   gone = 69,      // number 0: a sandbox ended; told to all but those who asked for it
+  volume = 73,    // one of a list
 };
 
 struct Limits {
@@ -88,6 +93,60 @@ inline bool valid_programs(const std::vector<std::string>& programs) {
   return true;
 }
 
+// Something that is mounted into a sandbox beside its own tree. Volumes are named by their id, and
+// directories of the host only by a path that the keeper was started for: who has taken the server
+// over can't choose others.
+struct Mount {
+  enum class Kind : std::uint8_t { volume = 0, directory = 1 };
+  Kind kind = Kind::volume;
+  std::uint8_t read_only = 1;
+  std::string source;
+  std::string target;  // an absolute path in the sandbox
+  bool operator==(const Mount&) const = default;
+};
+
+constexpr std::size_t kMaxMounts = 16;
+
+// Each has a place that is allowed, none is in another, and there are not too many.
+inline bool valid_mounts(const std::vector<Mount>& mounts) {
+  if (mounts.size() > kMaxMounts) return false;
+  for (std::size_t i = 0; i < mounts.size(); ++i) {
+    const Mount& mount = mounts[i];
+    const bool volume = mount.kind == Mount::Kind::volume;
+    if (!volume && mount.kind != Mount::Kind::directory) return false;
+    if (volume ? !valid_id(mount.source) : !mount.source.starts_with('/')) return false;
+    if (mount.read_only > 1 || !problem_of_target(mount.target).empty()) return false;
+    for (std::size_t j = 0; j < i; ++j) {
+      if (targets_touch(mount.target, mounts[j].target)) return false;
+    }
+  }
+  return true;
+}
+
+inline void encode_mounts(Writer& out, const std::vector<Mount>& mounts) {
+  out.u32(static_cast<std::uint32_t>(mounts.size()));
+  for (const Mount& mount : mounts) {
+    out.u8(static_cast<std::uint8_t>(mount.kind));
+    out.u8(mount.read_only);
+    out.bytes(mount.source);
+    out.bytes(mount.target);
+  }
+}
+
+inline std::vector<Mount> decode_mounts(Reader& in) {
+  std::vector<Mount> mounts;
+  const std::uint32_t count = in.u32();
+  for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
+    Mount mount;
+    mount.kind = static_cast<Mount::Kind>(in.u8());
+    mount.read_only = in.u8();
+    mount.source = in.bytes();
+    mount.target = in.bytes();
+    if (in.ok()) mounts.push_back(std::move(mount));
+  }
+  return mounts;
+}
+
 struct Create {
   std::string id;           // made by the server; an id whose files are still there gets them back
   std::string environment;  // "host" or "image:<path>"
@@ -98,6 +157,8 @@ struct Create {
   // Confined: only these can be executed or read, with the shell. Empty: any. The files of one that
   // was confined are brought back with the list that it had.
   std::vector<std::string> programs;
+  // The files of one that had some are brought back with those that it had.
+  std::vector<Mount> mounts;
 
   void encode(Writer& out) const {
     out.bytes(id);
@@ -107,6 +168,7 @@ struct Create {
     out.bytes(label);
     out.u32(fail_at);
     out.list(programs);
+    encode_mounts(out, mounts);
   }
   static bool decode(Reader& in, Create& to) {
     to.id = in.bytes();
@@ -116,7 +178,50 @@ struct Create {
     to.label = in.bytes();
     to.fail_at = in.u32();
     to.programs = in.list();
-    return in.done() && valid_id(to.id) && valid_programs(to.programs);
+    to.mounts = decode_mounts(in);
+    return in.done() && valid_id(to.id) && valid_programs(to.programs) && valid_mounts(to.mounts);
+  }
+};
+
+struct MakeVolume {
+  std::string id;
+  std::uint64_t limit = 0;  // bytes
+  std::string label;        // the server's own words about it
+
+  void encode(Writer& out) const {
+    out.bytes(id);
+    out.u64(limit);
+    out.bytes(label);
+  }
+  static bool decode(Reader& in, MakeVolume& to) {
+    to.id = in.bytes();
+    to.limit = in.u64();
+    to.label = in.bytes();
+    return in.done() && valid_id(to.id) && to.label.size() <= 4096;
+  }
+};
+
+struct VolumeItem {
+  std::string id;
+  std::uint64_t limit = 0;
+  std::uint8_t limited = 0;  // the kernel holds it to that
+  std::string label;
+  std::vector<std::string> users;  // sandboxes that have it mounted, or will when they come back
+
+  void encode(Writer& out) const {
+    out.bytes(id);
+    out.u64(limit);
+    out.u8(limited);
+    out.bytes(label);
+    out.list(users);
+  }
+  static bool decode(Reader& in, VolumeItem& to) {
+    to.id = in.bytes();
+    to.limit = in.u64();
+    to.limited = in.u8();
+    to.label = in.bytes();
+    to.users = in.list();
+    return in.done();
   }
 };
 

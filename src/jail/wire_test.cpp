@@ -41,7 +41,9 @@ const Create kCreate{"0a-9z",
                      1ull << 41,
                      "{\"thread\":\"\xc3\xa9\"}",
                      17,
-                     {"ls", "[", "python3.11"}};
+                     {"ls", "[", "python3.11"},
+                     {{Mount::Kind::volume, 0, "v-1", "/data"},
+                      {Mount::Kind::directory, 1, "/srv", "/workspace/in"}}};
 const Label kLabel{"id", 77, 1, std::string("\0\xff", 2)};
 const Item kItem{"id", "host", 1, 99, "label"};
 const Welcome kWelcome{kVersion,
@@ -51,6 +53,8 @@ const Welcome kWelcome{kVersion,
 
 TEST(JailWire, EveryMessageComesBackAndNothingElsePasses) {
   expect_strict(kCreate);
+  expect_strict(MakeVolume{"v-1", 1ull << 40, "label"});
+  expect_strict(VolumeItem{"v-1", 5, 1, "label", {"a", "b"}});
   expect_strict(kLabel);
   expect_strict(kItem);
   expect_strict(kWelcome);
@@ -68,6 +72,7 @@ TEST(JailWire, FieldsKeepTheirPlaces) {
   EXPECT_EQ(create.label, kCreate.label);
   EXPECT_EQ(create.fail_at, 17u);
   EXPECT_EQ(create.programs, kCreate.programs);
+  EXPECT_EQ(create.mounts, kCreate.mounts);
   Welcome welcome;
   ASSERT_TRUE(decode(encoded(kWelcome), welcome));
   ASSERT_EQ(welcome.barriers.size(), 2u);
@@ -112,6 +117,25 @@ TEST(JailWire, ACreateWithAnIdThatIsNoneIsRefused) {
     create.id = id;
     EXPECT_FALSE(decode(encoded(create), back)) << id;
   }
+}
+
+TEST(JailWire, MountsNameVolumesByIdAndPlacesThatAreFree) {
+  using Kind = Mount::Kind;
+  EXPECT_TRUE(valid_mounts({{Kind::volume, 0, "v", "/a"}, {Kind::volume, 1, "v", "/b"}}));
+  EXPECT_TRUE(valid_mounts(std::vector<Mount>{{Kind::directory, 1, "/srv/a b", "/a"}}));
+  const Mount wrong[] = {{Kind::volume, 0, "../v", "/a"},      {Kind::volume, 0, "/v", "/a"},
+                         {Kind::volume, 0, "", "/a"},          {Kind::volume, 2, "v", "/a"},
+                         {Kind::directory, 1, "srv", "/a"},    {Kind::volume, 0, "v", "/etc"},
+                         {static_cast<Kind>(2), 0, "v", "/a"}, {Kind::volume, 0, "v", "a"}};
+  for (const Mount& mount : wrong) EXPECT_FALSE(valid_mounts({mount})) << mount.target;
+  EXPECT_FALSE(valid_mounts({{Kind::volume, 0, "v", "/a"}, {Kind::volume, 0, "v", "/a/b"}}));
+  std::vector<Mount> many;
+  for (std::size_t i = 0; i <= kMaxMounts; ++i) {
+    many.push_back({Kind::volume, 0, "v", "/m" + std::to_string(i)});
+  }
+  EXPECT_FALSE(valid_mounts(many));
+  many.pop_back();
+  EXPECT_TRUE(valid_mounts(many));
 }
 
 TEST(JailWire, ProgramsAreNamesAndNotTooMany) {

@@ -93,6 +93,11 @@ void KeeperClient::receive(std::string_view packet, os::Fd fd) {
     if (jail::Item::decode(in, item)) answer->items.push_back(std::move(item));
     return;
   }
+  if (type == jail::Message::volume) {
+    jail::VolumeItem item;
+    if (jail::VolumeItem::decode(in, item)) answer->volumes.push_back(std::move(item));
+    return;
+  }
   if (type == jail::Message::failed) {
     const auto code = static_cast<Code>(in.u8());
     answer->failure = std::make_exception_ptr(Error{code, in.bytes()});
@@ -211,6 +216,25 @@ awaitable<sandbox::Load> KeeperClient::measure(std::string id) {
   if (measured.known & jail::Measured::kCpu) load.cpu = std::chrono::microseconds{measured.cpu_us};
   if (measured.known & jail::Measured::kProcesses) load.processes = measured.processes;
   co_return load;
+}
+
+awaitable<void> KeeperClient::make_volume(jail::MakeVolume volume) {
+  Writer out;
+  volume.encode(out);
+  std::string body = out.take();
+  co_await ask(jail::Message::make_volume, std::move(body));
+}
+
+awaitable<void> KeeperClient::remove_volume(std::string id) {
+  Writer out;
+  out.bytes(id);
+  std::string body = out.take();
+  co_await ask(jail::Message::remove_volume, std::move(body));
+}
+
+awaitable<std::vector<jail::VolumeItem>> KeeperClient::list_volumes() {
+  auto answer = co_await ask(jail::Message::list_volumes, {});
+  co_return std::move(answer->volumes);
 }
 
 awaitable<void> KeeperClient::stop() { co_await ask(jail::Message::stop, {}); }

@@ -35,6 +35,9 @@ class KeeperClient {
   awaitable<void> destroy(std::string id, bool keep_files);
   awaitable<std::vector<jail::Item>> list();
   awaitable<sandbox::Load> measure(std::string id);
+  awaitable<void> make_volume(jail::MakeVolume volume);
+  awaitable<void> remove_volume(std::string id);
+  awaitable<std::vector<jail::VolumeItem>> list_volumes();
   awaitable<void> stop();
 
   // Sandboxes that ended by themselves; and the end of the keeper itself.
@@ -56,6 +59,7 @@ class KeeperClient {
     std::string body;
     os::Fd fd;
     std::vector<jail::Item> items;
+    std::vector<jail::VolumeItem> volumes;
     std::exception_ptr failure;
     std::unique_ptr<Signal> arrived;
   };

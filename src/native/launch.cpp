@@ -40,6 +40,9 @@ std::vector<std::string> words_of(const KeeperLaunch& launch) {
   for (const std::string& environment : launch.environments) {
     words.insert(words.end(), {"--environment", environment});
   }
+  for (const std::string& directory : launch.directories) {
+    words.insert(words.end(), {"--directory", directory});
+  }
   if (launch.detach) words.push_back("--detach");
   return words;
 }

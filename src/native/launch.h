@@ -12,6 +12,7 @@ struct KeeperLaunch {
   unsigned server_uid = 0;
   unsigned grace_seconds = 600;
   std::vector<std::string> environments;   // beside "host"
+  std::vector<std::string> directories;    // of the host, that environments mount
   std::string program = "/proc/self/exe";  // threadbox itself, or where it is
   bool detach = false;  // it becomes nobody's child: our host may wait for children of its own
 };

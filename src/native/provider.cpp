@@ -14,6 +14,17 @@ constexpr auto kAnswer = 3s;  // for a sandbox that runs
 constexpr auto kTurn = 60s;   // for another program to let go of one
 constexpr auto kSetUp = 30s;  // for one that is made, on a busy machine
 
+std::vector<jail::Mount> to_wire(const std::vector<sandbox::Mount>& mounts) {
+  std::vector<jail::Mount> wire;
+  for (const sandbox::Mount& mount : mounts) {
+    using Kind = jail::Mount::Kind;
+    wire.push_back({mount.host_directory ? Kind::directory : Kind::volume,
+                    static_cast<std::uint8_t>(mount.read_only ? 1 : 0), mount.source,
+                    mount.target});
+  }
+  return wire;
+}
+
 }  // namespace
 
 NativeProvider::NativeProvider(asio::any_io_executor executor, const std::string& state_dir,
@@ -66,6 +77,7 @@ awaitable<std::shared_ptr<sandbox::Sandbox>> NativeProvider::create(sandbox::San
   create.label = spec.label;
   create.programs = std::move(spec.programs);
   create.fail_at = std::exchange(fail_at_, 0);
+  create.mounts = to_wire(spec.mounts);
   os::Fd control = co_await keeper_.create(std::move(create));
   auto sandbox = connect(spec.id, spec.label, std::move(control));
   const bool answered = co_await sandbox->wait_ready(kSetUp);
@@ -138,6 +150,24 @@ void NativeProvider::renew(sandbox::Sandbox& sandbox, Milliseconds idle) {
 awaitable<void> NativeProvider::destroy(std::string id) {
   forget(id);
   co_await keeper_.destroy(std::move(id), false);
+}
+
+awaitable<void> NativeProvider::make_volume(std::string id, Bytes limit, std::string label) {
+  jail::MakeVolume volume{std::move(id), limit.count, std::move(label)};
+  co_await keeper_.make_volume(std::move(volume));
+}
+
+awaitable<std::vector<sandbox::VolumeInfo>> NativeProvider::list_volumes() {
+  std::vector<sandbox::VolumeInfo> volumes;
+  for (jail::VolumeItem& item : co_await keeper_.list_volumes()) {
+    volumes.push_back({std::move(item.id), Bytes{item.limit}, item.limited != 0,
+                       std::move(item.label), std::move(item.users)});
+  }
+  co_return volumes;
+}
+
+awaitable<void> NativeProvider::remove_volume(std::string id) {
+  co_await keeper_.remove_volume(std::move(id));
 }
 
 void NativeProvider::on_gone(sandbox::OnGone callback) { gone_ = std::move(callback); }

@@ -12,7 +12,7 @@
 
 namespace tb::native {
 
-class NativeProvider : public sandbox::Provider {
+class NativeProvider : public sandbox::Provider, public sandbox::VolumeHost {
  public:
   NativeProvider(asio::any_io_executor executor, const std::string& state_dir,
                  sandbox::OutputLimits output);
@@ -41,6 +41,11 @@ class NativeProvider : public sandbox::Provider {
   void renew(sandbox::Sandbox& sandbox, Milliseconds idle) override;
   awaitable<void> destroy(std::string id) override;
   void on_gone(sandbox::OnGone callback) override;
+
+  sandbox::VolumeHost* volumes() override { return this; }
+  awaitable<void> make_volume(std::string id, Bytes limit, std::string label) override;
+  awaitable<std::vector<sandbox::VolumeInfo>> list_volumes() override;
+  awaitable<void> remove_volume(std::string id) override;
 
  private:
   static constexpr std::size_t kDiskThreads = 2;

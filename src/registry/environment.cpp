@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/mount_target.h"
 #include "registry/items.h"
 
 namespace tb::registry {
@@ -119,6 +120,8 @@ class EnvironmentReader {
       const std::size_t colon = text.find(':');
       mount.source = text.substr(0, colon);
       if (colon != text.npos) mount.target = text.substr(colon + 1);
+      // Directories of the host are shared by all: only who says so lets them be written to.
+      mount.read_only = mount.source.starts_with('/');
       for (const char* end : {":ro", ":rw"}) {
         if (!mount.target.ends_with(end)) continue;
         mount.target.resize(mount.target.size() - 3);
@@ -130,8 +133,33 @@ class EnvironmentReader {
       if (!fine) {
         reader_.fail(node.items[i].line,
                      "a mount is written as source:/place, source:/place:ro or source:/place:rw");
+      } else {
+        check_mount(mount, node.items[i].line);
       }
       to_.mounts.push_back(std::move(mount));
+    }
+  }
+
+  void check_mount(const Mount& mount, int line) {
+    std::string problem = problem_of_target(mount.target);
+    if (mount.target == "/workspace") problem = "is the session's own: choose a path below it";
+    if (!problem.empty()) reader_.fail(line, "the place " + mount.target + " " + problem);
+    for (const Mount& other : to_.mounts) {
+      if (!targets_touch(mount.target, other.target)) continue;
+      reader_.fail(line, mount.target + " and " + other.target + " are in each other");
+    }
+    const auto fine = [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '_';
+    };
+    const std::string& source = mount.source;
+    const bool directory = source.starts_with('/');
+    const bool name = source.size() <= 64 && source[0] != '.' && source[0] != '-' &&
+                      std::all_of(source.begin(), source.end(), fine);
+    if (!directory && !name) {
+      reader_.fail(line, "'" + source + "' is neither a volume's name nor a path of the host");
+    }
+    if (directory && (source == "/" || source.find("/../") != source.npos)) {
+      reader_.fail(line, "'" + source + "' can't be mounted into a sandbox");
     }
   }
 

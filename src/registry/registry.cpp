@@ -76,6 +76,16 @@ std::vector<std::string> Registry::roots() const {
   return roots;
 }
 
+std::vector<std::string> Registry::directories() const {
+  std::vector<std::string> directories;
+  for (const auto& [name, environment] : environments_) {
+    for (const Mount& mount : environment.mounts) {
+      if (mount.source.starts_with('/')) directories.push_back(mount.source);
+    }
+  }
+  return directories;
+}
+
 std::optional<std::vector<std::string>> Registry::names(std::string_view kind) const {
   if (kind == "environments") return keys_of(environments_);
   if (kind == "agents") return keys_of(agents_);

@@ -34,6 +34,8 @@ class Registry {
   std::vector<const Environment*> environments() const;
   // What native sandboxes may be made of beside the settings' environment.
   std::vector<std::string> roots() const;
+  // Directories of the host that environments mount.
+  std::vector<std::string> directories() const;
 
   // Of a kind; nothing when there is no such kind.
   std::optional<std::vector<std::string>> names(std::string_view kind) const;

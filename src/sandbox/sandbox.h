@@ -14,6 +14,7 @@
 
 #include "base/units.h"
 #include "sandbox/files.h"
+#include "sandbox/mounts.h"
 
 namespace tb::sandbox {
 
@@ -231,6 +232,7 @@ struct SandboxSpec {
   std::string label;     // kept with it for the next server; empty: belongs to nobody yet
   std::vector<std::string> programs;  // only these can be executed or read; empty: any
   bool network = false;               // reaches the internet
+  std::vector<Mount> mounts = {};
 };
 
 // One that an earlier server made.
@@ -263,6 +265,8 @@ class Provider {
   // Ends all its processes and removes its files. Returns when all of it is gone.
   virtual awaitable<void> destroy(std::string id) = 0;
   virtual void on_gone(OnGone callback) = 0;
+  // Who keeps the volumes that it mounts; null: it mounts none.
+  virtual VolumeHost* volumes() { return nullptr; }
 };
 
 }  // namespace tb::sandbox

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/utf8.h"
+#include "storage/session_logs.h"
 
 namespace tb::session {
 namespace {
@@ -59,6 +60,11 @@ void Events::write(LogLevel level, std::string_view event, const Who& who, Line 
   for (LogField& field : line.more) fields.push_back(std::move(field));
   add("request_id", who.request, who.request.size());
   log(level, event, fields);
+  const std::string session{who.session};
+  if (!logs_ || !logs_->follows(session)) return;
+  boost::json::object kept{{"event", event}};
+  for (const LogField& field : fields) kept[field.key] = to_utf8(std::string{field.value});
+  logs_->write(session, std::move(kept));
 }
 
 void Events::write_failure(std::string_view event, const Who& who, std::string_view error) const {

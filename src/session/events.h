@@ -17,6 +17,10 @@
 #include "sandbox/sandbox.h"
 #include "session/metrics.h"
 
+namespace tb::storage {
+class SessionLogs;
+}
+
 namespace tb::session {
 
 // Whom an event is about; the log shows 8, 12 and 12 characters of the first three.
@@ -48,6 +52,8 @@ class Events {
       : metrics_(metrics), log_commands_(log_commands) {}
 
   Metrics& metrics() { return metrics_; }
+  // Also there, for sessions that it follows. It outlives this.
+  void keep_in(storage::SessionLogs& logs) { logs_ = &logs; }
 
   void session_created(const Who& who, Milliseconds took);
   void session_creation_failed(const Who& who, std::string_view error);
@@ -95,6 +101,7 @@ class Events {
 
   Metrics& metrics_;
   bool log_commands_;
+  storage::SessionLogs* logs_ = nullptr;
 };
 
 }  // namespace tb::session

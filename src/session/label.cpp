@@ -17,8 +17,46 @@ StoredSession to_stored(const Session& session) {
           session.last_activity,
           session.spec.provider,
           session.spec.environment,
-          session.spec.agent};
+          session.spec.agent,
+          session.spec.mounts};
 }
+
+namespace {
+
+json::array render(const std::vector<sandbox::Mount>& mounts) {
+  json::array list;
+  for (const sandbox::Mount& mount : mounts) {
+    list.push_back({{"source", mount.source},
+                    {"target", mount.target},
+                    {"read_only", mount.read_only},
+                    {"host", mount.host_directory},
+                    {"name", mount.name}});
+  }
+  return list;
+}
+
+std::vector<sandbox::Mount> read_mounts(const json::object& label) {
+  std::vector<sandbox::Mount> mounts;
+  const json::value* list = label.if_contains("mounts");
+  if (!list || !list->is_array()) return mounts;
+  for (const json::value& item : list->get_array()) {
+    const json::object* object = item.if_object();
+    if (!object) continue;
+    const auto text = [&](const char* key) -> std::string {
+      const json::value* found = object->if_contains(key);
+      return found && found->is_string() ? std::string{found->get_string()} : std::string{};
+    };
+    const auto flag = [&](const char* key) {
+      const json::value* found = object->if_contains(key);
+      return found && found->is_bool() && found->get_bool();
+    };
+    mounts.push_back(
+        {text("source"), text("target"), flag("read_only"), flag("host"), text("name")});
+  }
+  return mounts;
+}
+
+}  // namespace
 
 std::string to_label(const StoredSession& session) {
   const auto seconds = [](WallTime time) {
@@ -31,6 +69,7 @@ std::string to_label(const StoredSession& session) {
                                       {"provider", session.provider},
                                       {"environment", session.environment},
                                       {"agent", session.agent},
+                                      {"mounts", render(session.mounts)},
                                       {"idle_ms", session.idle.count()},
                                       {"created", seconds(session.created)}});
 }
@@ -56,6 +95,7 @@ std::optional<StoredSession> from_label(const std::string& label) {
   session.provider = text("provider");
   session.environment = text("environment");
   session.agent = text("agent");
+  session.mounts = read_mounts(*object);
   session.idle = Milliseconds{number("idle_ms")};
   constexpr std::int64_t kLatest = 1ll << 32;  // far in the future, and no overflow
   session.created =

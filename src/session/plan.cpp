@@ -2,6 +2,7 @@
 // What names of the registry mean for a session: where its sandbox comes from, and how it is made.
 #include "base/error.h"
 #include "base/log.h"
+#include "base/mount_target.h"
 #include "session/sessions.h"
 
 namespace tb::session {
@@ -42,16 +43,43 @@ void Sessions::complete(SessionSpec& spec) const {
   if (!spec.environment.empty() && !environment && !takes_names) {
     throw unknown("environment", spec.environment, registry_, "environments");
   }
-  if (environment && !environment->mounts.empty()) {
-    throw Error{Code::invalid, "The environment " + spec.environment +
-                                   " has mounts, which this server can't make yet"};
-  }
   if (environment && spec.policy.empty()) spec.policy = environment->policy;
   if (spec.policy.empty()) spec.policy = default_policy_;
   if (spec.idle.count() == 0) {
     spec.idle = environment ? environment->resources.idle.value_or(idle_) : idle_;
   }
   policy_named(spec.policy);
+}
+
+// A volume that an environment names is the user's own, made when it is used first; directories of
+// the host are the operator's, who wrote them there.
+awaitable<void> Sessions::mount(SessionSpec& spec) {
+  const registry::Environment* environment = find_environment(spec);
+  std::vector<storage::VolumeUse> uses = std::move(spec.volumes);
+  std::vector<sandbox::Mount> directories;
+  if (environment) {
+    for (const registry::Mount& mount : environment->mounts) {
+      if (mount.source.starts_with('/')) {
+        directories.push_back({mount.source, mount.target, mount.read_only, true});
+      } else {
+        uses.push_back({mount.source, mount.target, mount.read_only, true});
+      }
+    }
+  }
+  if (uses.empty() && directories.empty()) co_return;
+  if (!volumes_ || !providers_.get(spec.provider).volumes()) {
+    throw Error{Code::invalid, "The provider " + spec.provider +
+                                   " can't mount volumes: use native, or a session without"};
+  }
+  spec.mounts = co_await volumes_->resolve(spec.user, std::move(uses));
+  for (sandbox::Mount& mount : directories) {
+    for (const sandbox::Mount& other : spec.mounts) {
+      if (!targets_touch(mount.target, other.target)) continue;
+      throw Error{Code::invalid, "The environment " + spec.environment + " mounts something at " +
+                                     mount.target + " already: choose another path"};
+    }
+    spec.mounts.push_back(std::move(mount));
+  }
 }
 
 Kind Sessions::kind_of(const registry::Environment* environment, const std::string& name,
@@ -86,6 +114,7 @@ void Sessions::settle(Session& session) const {
   }
   session.kind =
       kind_of(environment, session.spec.environment, session.spec.provider, session.policy);
+  session.kind.mounts = session.spec.mounts;
   session.surroundings = {};
   if (!environment) return;
   session.surroundings.variables = environment->variables;
@@ -97,7 +126,8 @@ void Sessions::settle(Session& session) const {
 void Sessions::restock() {
   std::vector<Stock> stocks;
   for (const registry::Environment* environment : registry_.environments()) {
-    if (environment->warm_pool == 0) continue;
+    // What has mounts is made for its user.
+    if (environment->warm_pool == 0 || !environment->mounts.empty()) continue;
     try {
       SessionSpec spec;
       spec.environment = environment->name;

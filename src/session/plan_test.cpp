@@ -257,10 +257,10 @@ TEST(Plan, WhatIsKeptReadyFollowsTheRegistry) {
   EXPECT_EQ(world.sessions->pool().ready(), 0u);
 }
 
-TEST(Plan, MountsAreRefusedUntilThereAreAny) {
+TEST(Plan, MountsAreRefusedWhereNobodyMakesThem) {
   World world;
   world.load("environments/x.yaml", "name: x\nmounts: [\"a:/b\"]\n");
-  EXPECT_NE(world.refusal(of("x"), Code::invalid).find("mounts"), std::string::npos);
+  EXPECT_NE(world.refusal(of("x"), Code::invalid).find("can't mount"), std::string::npos);
 }
 
 }  // namespace

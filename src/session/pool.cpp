@@ -72,6 +72,7 @@ sandbox::SandboxSpec Pool::spec_for(const Kind& kind) {
   spec.limits = kind.limits;
   spec.programs = kind.programs;
   spec.network = kind.network;
+  spec.mounts = kind.mounts;
   return spec;
 }
 

@@ -21,6 +21,7 @@ struct Kind {
   sandbox::Limits limits;
   std::vector<std::string> programs;  // that it is confined to; empty: any
   bool network = false;
+  std::vector<sandbox::Mount> mounts = {};
   bool operator==(const Kind&) const = default;
 };
 

@@ -93,6 +93,8 @@ void Sessions::remember_unreachable(const Known& known, const std::vector<std::s
 std::shared_ptr<Session> Sessions::recall(const Left& left, const Known& known) const {
   const sandbox::Found& found = left.found;
   std::optional<StoredSession> stored = from_label(found.label);
+  std::vector<sandbox::Mount> mounts;
+  if (stored) mounts = std::move(stored->mounts);
   const auto kept = known.find(found.id);
   if (kept != known.end() && sound(kept->second)) stored = kept->second;
   if (!stored) return nullptr;
@@ -111,6 +113,8 @@ std::shared_ptr<Session> Sessions::recall(const Left& left, const Known& known) 
   spec.provider = left.provider;
   spec.environment = stored->environment;
   spec.agent = stored->agent;
+  spec.mounts = std::move(mounts);
+  if (logs_ && !spec.environment.empty()) logs_->resume(found.id);
   auto session = std::shared_ptr<Session>(new Session{found.id, std::move(spec), *policy});
   session->created = stored->created;
   session->last_activity = stored->last_activity;

@@ -16,6 +16,7 @@
 #include "session/events.h"
 #include "session/pool.h"
 #include "session/store.h"
+#include "storage/volumes.h"
 
 namespace tb::session {
 
@@ -27,6 +28,8 @@ struct SessionSpec {
   std::string provider;       // empty: the agent's, the environment's, or the server's default
   std::string environment;    // of the registry; empty: the agent's, or none
   std::string agent;          // of the registry; empty: none
+  std::vector<storage::VolumeUse> volumes = {};  // of the user, asked for by name
+  std::vector<sandbox::Mount> mounts = {};       // what these and the environment's came to
 };
 
 // What its environment means for a session, beside the sandbox.

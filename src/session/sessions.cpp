@@ -36,6 +36,8 @@ Sessions::Sessions(asio::any_io_executor executor, Parts parts, Settings setting
       events_(parts.events),
       registry_(parts.registry),
       notifier_(parts.notifier),
+      volumes_(parts.volumes),
+      logs_(parts.logs),
       default_policy_(settings.default_policy),
       idle_(settings.idle),
       shared_(settings.shared),
@@ -144,6 +146,7 @@ awaitable<Sessions::Result> Sessions::join(std::shared_ptr<Creation> creation) {
 
 awaitable<std::shared_ptr<Session>> Sessions::create(SessionSpec spec) {
   const auto began = Clock::now();
+  co_await mount(spec);
   const policy::Policy policy = policy_named(spec.policy);
   auto session = std::shared_ptr<Session>(new Session{{}, std::move(spec), policy});
   settle(*session);
@@ -162,6 +165,7 @@ awaitable<std::shared_ptr<Session>> Sessions::create(SessionSpec spec) {
   }
   if (failure) std::rethrow_exception(failure);
   insert(session);
+  co_await furnish(session);
   events_.session_created(session->who(), since(began));
   record("session_created", *session);
   co_return session;
@@ -199,6 +203,8 @@ void Sessions::record(const char* kind, const Session& session) {
 awaitable<bool> Sessions::remove(std::string id) {
   const auto session = find(id);
   if (!session) co_return false;
+  co_await save_state(session);
+  if (find(id) != session) co_return true;  // somebody else was faster
   erase(session);
   // Held until it is destroyed: then commands in it end with an answer.
   const std::shared_ptr<sandbox::Sandbox> sandbox = std::exchange(session->sandbox, nullptr);
@@ -209,6 +215,7 @@ awaitable<bool> Sessions::remove(std::string id) {
   co_await destroy(session->spec.provider, id);
   events_.session_cleaned_up(session->who(), session->age());
   record("session_cleaned_up", *session);
+  note_end(*session, "removed");
   co_return true;
 }
 
@@ -237,6 +244,7 @@ void Sessions::on_gone(const std::string& provider, const std::string& id, bool 
   tasks_.spawn("forget", [this, id] { return drop_row(id); });
   events_.session_expired(session->who(), session->age());
   record("session_expired", *session);
+  note_end(*session, "expired");
 }
 
 }  // namespace tb::session

@@ -11,6 +11,7 @@
 #include "session/notifier.h"
 #include "session/pool.h"
 #include "session/session.h"
+#include "storage/session_logs.h"
 
 namespace tb::session {
 
@@ -38,8 +39,10 @@ class Sessions {
     const Providers& providers;
     Store& store;
     Events& events;
-    const registry::Registry& registry;  // may be replaced by another, in place
-    Notifier* notifier = nullptr;        // null: nobody is told of the ends of processes
+    const registry::Registry& registry;    // may be replaced by another, in place
+    Notifier* notifier = nullptr;          // null: nobody is told of the ends of processes
+    storage::Volumes* volumes = nullptr;   // null: there are none
+    storage::SessionLogs* logs = nullptr;  // null: nothing stays of a session
   };
   struct Settings {
     PoolSettings pool;
@@ -98,6 +101,8 @@ class Sessions {
                                                         sandbox::ShellSpec spec, Who who);
   // A process has ended: for who waited for that by other means.
   void ended(const std::shared_ptr<Session>& session);
+  // The state that its agent wrote, /sandbox/agent/state.json; empty: none, or its sandbox sleeps.
+  awaitable<std::string> agent_state(std::shared_ptr<Session> session);
   // Ends it with all its processes and files; unknown is fine. False: there was none.
   awaitable<bool> remove(std::string id);
 
@@ -142,10 +147,16 @@ class Sessions {
 
   // ---- what names of the registry mean: plan.cpp ----
   void complete(SessionSpec& spec) const;
+  awaitable<void> mount(SessionSpec& spec);
   const registry::Environment* find_environment(const SessionSpec& spec) const;
   void settle(Session& session) const;
   Kind kind_of(const registry::Environment* environment, const std::string& name,
                const std::string& provider, const policy::Policy& policy) const;
+
+  // ---- what is in /sandbox, and stays of it: keepsakes.cpp ----
+  awaitable<void> furnish(std::shared_ptr<Session> session);
+  awaitable<void> save_state(std::shared_ptr<Session> session);
+  void note_end(const Session& session, const char* how);
 
   void record(const char* kind, const Session& session);
   void connect_gauges();
@@ -171,6 +182,8 @@ class Sessions {
   Events& events_;
   const registry::Registry& registry_;
   Notifier* const notifier_;
+  storage::Volumes* const volumes_;
+  storage::SessionLogs* const logs_;
   const std::string default_policy_;
   const Milliseconds idle_;
   const bool shared_;

@@ -10,6 +10,7 @@
 
 #include "base/async.h"
 #include "base/units.h"
+#include "sandbox/mounts.h"
 
 namespace tb::session {
 
@@ -27,6 +28,7 @@ struct StoredSession {
   std::string provider;
   std::string environment;  // names of the registry, or empty
   std::string agent;
+  std::vector<sandbox::Mount> mounts = {};  // in its label alone: whoever keeps its files knows
 };
 
 struct Event {

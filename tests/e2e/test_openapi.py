@@ -22,7 +22,11 @@ OPERATIONS = {"createSession", "getSession", "getStatus", "cleanup", "execute", 
               "listDirectory", "e2bReadFile", "getUrl", "getRoot",
               "startSandbox", "stopSandbox", "sandboxStatus",
               "getMetrics", "getOpenapi", "getDocs", "getRedoc",
-              "listDeliveries", "removeDelivery", "replayDelivery"}
+              "listDeliveries", "removeDelivery", "replayDelivery",
+              "createVolume", "listVolumes", "getVolume", "removeVolume", "listVolumeFiles",
+              "removeVolumeFile", "readVolumeFile", "writeVolumeFile", "downloadVolume",
+              "fillVolume", "keepArtifact", "listSessionArtifacts", "readSessionLog",
+              "listArtifacts", "getArtifact", "removeArtifact", "downloadArtifact"}
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,8 @@ void try_decode(std::string_view bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes{reinterpret_cast<const char*>(data), size};
   try_decode<tb::jail::Create>(bytes);
+  try_decode<tb::jail::MakeVolume>(bytes);
+  try_decode<tb::jail::VolumeItem>(bytes);
   try_decode<tb::jail::Label>(bytes);
   try_decode<tb::jail::Item>(bytes);
   try_decode<tb::jail::Welcome>(bytes);

@@ -17,7 +17,9 @@ from server import PATIENCE, Server
 class Keeper:
     """Speaks the keeper's protocol as root."""
     HELLO, CREATE, ATTACH, LABEL, DESTROY, LIST, STOP = range(1, 8)
+    MAKE_VOLUME, REMOVE_VOLUME, LIST_VOLUMES = range(11, 14)
     WELCOME, CREATED, DONE, FAILED, ITEM, GONE = range(64, 70)
+    VOLUME = 73
 
     def __init__(self, state_dir):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -50,11 +52,23 @@ class Keeper:
         return struct.pack("<I", len(values)) + b"".join(map(cls.bytes, values))
 
     def create(self, name, fail_at=0, environment="host", label="", ttl_ms=0, disk=64 << 20,
-               programs=(), cpu_quota=25000):
+               programs=(), cpu_quota=25000, mounts=()):
+        """A mount is (kind, read_only, source, target); kind 0 is a volume."""
         limits = struct.pack("<QQIII", 256 << 20, disk, cpu_quota, 256, 4096)
         return self.ask(self.CREATE, self.bytes(name) + self.bytes(environment) + limits +
                         struct.pack("<Q", ttl_ms) + self.bytes(label) +
-                        struct.pack("<I", fail_at) + self.list(programs))
+                        struct.pack("<I", fail_at) + self.list(programs) +
+                        struct.pack("<I", len(mounts)) +
+                        b"".join(struct.pack("<BB", kind, read_only) + self.bytes(source) +
+                                 self.bytes(target)
+                                 for kind, read_only, source, target in mounts))
+
+    def make_volume(self, name, limit=16 << 20, label=""):
+        return self.ask(self.MAKE_VOLUME, self.bytes(name) + struct.pack("<Q", limit) +
+                        self.bytes(label))
+
+    def remove_volume(self, name):
+        return self.ask(self.REMOVE_VOLUME, self.bytes(name))
 
     def destroy(self, name, keep_files=False):
         return self.ask(self.DESTROY, self.bytes(name) + (b"\1" if keep_files else b"\0"))

@@ -30,12 +30,13 @@ ALLOWED = {
     "docker": {"box", "sandbox", "http", "os", "base", "guest/container_wire.h",
                "guest/carrier_wire.h", "jail/guest_image.h"},
     "e2b": {"sandbox", "http", "base"},
-    "session": {"sandbox", "registry", "policy", "base", "os/test_dir.h"},
+    "session": {"sandbox", "registry", "policy", "storage", "base", "os/test_dir.h"},
     "hooks": {"session", "sandbox", "net", "http", "os", "base"},
     "store": {"session", "base", "os/test_dir.h", "hooks/outbox.h"},
     "shell": {"sandbox", "base"},
     "cluster": {"session", "http", "base"},
-    "api": {"session", "registry", "shell", "sandbox", "hooks", "net", "http",
+    "storage": {"sandbox", "os", "base"},
+    "api": {"session", "registry", "storage", "shell", "sandbox", "hooks", "net", "http",
             "base"},
 }
 SEES_ALL = {"", "cli", "embed"}

@@ -32,12 +32,21 @@ def client() -> threadbox.SandboxClient:
     return threadbox.SandboxClient()
 
 
-def start(session_id: str, environment: str) -> Session:
-    """The sandbox of a session, made if there is none. What is installed in it is what the server
-    offers: there is one environment for all, so its name chooses nothing."""
+def start(session_id: str, environment: str, provider: str) -> Session:
+    """The sandbox of a session, made if there is none: of the server's environment of this name, by
+    the provider or who stands in for it. An image or a template that the server does not know, and
+    any name in this process, chooses nothing."""
     if not isinstance(environment, str) or not environment:
         raise ValueError("environment must be a name, as Python3")
-    return client().session(thread_of(session_id), USER)
+    thread = thread_of(session_id)
+    if client().mode == "local":
+        return client().session(thread, USER)
+    try:
+        return client().session(thread, USER, environment=environment, provider=provider)
+    except threadbox.InvalidRequestError as error:
+        if not str(error).startswith("Unknown environment"):
+            raise
+    return client().session(thread, USER, provider=provider)
 
 
 def find(session_id: str) -> Session | None:

@@ -24,7 +24,7 @@ class E2BSandboxManager:
 
     def start_sandbox(self, session_id: str, environment: str = "Python3") -> str:
         """Starts the sandbox of a session; returns its id."""
-        session = boxes.start(session_id, environment)
+        session = boxes.start(session_id, environment, "e2b")
         self.active_sandboxes[session_id] = session
         return session.session_id
 

@@ -12,7 +12,7 @@ class SandboxManager:
 
     def start_sandbox(self, session_id: str, environment: str) -> str:
         """Starts the sandbox of a session; returns its id."""
-        sandbox_id = boxes.start(session_id, environment).session_id
+        sandbox_id = boxes.start(session_id, environment, "docker").session_id
         self._sessions[sandbox_id] = session_id
         return sandbox_id
 

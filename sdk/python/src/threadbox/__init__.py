@@ -14,9 +14,11 @@ from ._async import AsyncBatchSandboxClient, AsyncSandboxClient, AsyncSession
 from ._async_files import AsyncFiles
 from ._async_processes import AsyncAttachment, AsyncProcess, AsyncProcesses
 from ._async_shells import AsyncShell, AsyncShells
+from ._async_storage import AsyncArtifacts, AsyncVolumes
 from ._engine import Ended, Event, Executed, Exited, FileInfo, Output, ProcessInfo, Started
 from ._engine_files import Edited, Found, Lines, Match, Unpacked
 from ._engine_shells import ShellInfo, ShellRun
+from ._engine_storage import ArtifactInfo, VolumeInfo
 from ._errors import (
     CapacityError,
     CommandRefusedError,
@@ -37,11 +39,15 @@ from ._files import Files
 from ._processes import Attachment, Process, Processes
 from ._results import ExecuteResult, FileListResult, SessionResult, UploadResult
 from ._shells import Shell, Shells
+from ._storage import Artifacts, Volumes
 from ._sync import BatchSandboxClient, SandboxClient, Session
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ArtifactInfo",
+    "Artifacts",
+    "AsyncArtifacts",
     "AsyncAttachment",
     "AsyncBatchSandboxClient",
     "AsyncFiles",
@@ -51,6 +57,7 @@ __all__ = [
     "AsyncSession",
     "AsyncShell",
     "AsyncShells",
+    "AsyncVolumes",
     "Attachment",
     "BatchSandboxClient",
     "CapacityError",
@@ -93,4 +100,6 @@ __all__ = [
     "UnreachableError",
     "UnsupportedError",
     "UploadResult",
+    "VolumeInfo",
+    "Volumes",
 ]

@@ -15,6 +15,7 @@ from . import _core as core
 from ._async_files import AsyncFiles
 from ._async_processes import AsyncProcesses
 from ._async_shells import AsyncShells
+from ._async_storage import AsyncArtifacts, AsyncVolumes
 from ._current import Current
 from ._engine import (
     DEFAULT_TIMEOUT,
@@ -129,6 +130,12 @@ class _Commands:
         """The workspace: read, write, edit, search, move."""
         return AsyncFiles(self._session())
 
+    @property
+    def artifacts(self) -> AsyncArtifacts:
+        """What of it stays after the session's end."""
+        session = self._session()
+        return AsyncArtifacts(session.engine, session)
+
 
 class AsyncSession(_Commands):
     """One session of a thread. Safe to hand to other tasks; ``async with`` closes it."""
@@ -236,10 +243,19 @@ class AsyncSandboxClient(_Commands):
         timeout_minutes: float = DEFAULT_TIMEOUT_MINUTES,
         *,
         policy: str | None = None,
+        volumes: Sequence[Mapping[str, Any]] = (),
+        environment: str = "",
+        provider: str = "",
+        agent: str = "",
     ) -> AsyncSession:
         """The session of a thread as an object of its own, which leaves the client's current
-        session alone. Without a thread it is a fresh, anonymous one."""
-        spec = core.make_spec(user_id, thread_id, timeout_minutes, policy or self.policy)
+        session alone. Without a thread it is a fresh, anonymous one. Of a server, a new one has
+        ``volumes`` of its user, ``{"name": …, "path": …, "read_only": …}`` each, and is made of an
+        ``environment`` or an ``agent`` of the registry by a ``provider``."""
+        policy = policy or self.policy
+        spec = core.make_spec(
+            user_id, thread_id, timeout_minutes, policy, volumes, environment, provider, agent
+        )
         return AsyncSession(await core.open_session(self._engine, spec))
 
     async def find_session(self, thread_id: str) -> AsyncSession | None:
@@ -283,6 +299,16 @@ class AsyncSandboxClient(_Commands):
     def thread_id(self, thread_id: str | None) -> None:
         if thread_id != self.thread_id:
             self._current.choose(core.session_to_find(self._engine, thread_id))
+
+    @property
+    def volumes(self) -> AsyncVolumes:
+        """Directories that outlive sessions; of a server."""
+        return AsyncVolumes(self._engine)
+
+    @property
+    def kept(self) -> AsyncArtifacts:
+        """What all sessions have kept, those that have ended too; of a server."""
+        return AsyncArtifacts(self._engine)
 
     async def get_status(self) -> SessionResult:
         """The current session as the server sees it, with the CPU and memory that it uses."""

@@ -33,6 +33,7 @@ from ._engine import (
 )
 from ._engine_files import FileEngine
 from ._engine_shells import ShellEngine
+from ._engine_storage import StorageEngine
 from ._errors import CommandRefusedError, SandboxError, SessionExpiredError, UnsupportedError
 from ._results import ExecuteResult, executed_result, failed_result
 
@@ -48,12 +49,20 @@ def make_spec(
     thread_id: str = "",
     timeout_minutes: float = DEFAULT_TIMEOUT_MINUTES,
     policy: str | None = None,
+    volumes: Sequence[Mapping[str, Any]] = (),
+    environment: str = "",
+    provider: str = "",
+    agent: str = "",
 ) -> SessionSpec:
     return SessionSpec(
         validate.check_name(user_id, "user_id"),
         validate.check_name(thread_id, "thread_id"),
         validate.check_minutes(timeout_minutes),
         None if policy is None else validate.check_text(policy, "policy"),
+        tuple(volumes),
+        validate.check_name(environment, "environment"),
+        validate.check_name(provider, "provider"),
+        validate.check_name(agent, "agent"),
     )
 
 
@@ -75,6 +84,10 @@ def make_command(
 
 async def open_session(engine: Engine, spec: SessionSpec) -> SessionCore:
     """The session of the thread, made if there is none; a fresh one without a thread."""
+    if spec.volumes:
+        storage_engine(engine)
+    if (spec.environment or spec.provider or spec.agent) and not hasattr(engine, "http"):
+        raise UnsupportedError("environments, providers and agents are a server's: use remote mode")
     info = await find_or_create(engine, spec)
     return SessionCore(engine, spec, info)
 
@@ -306,6 +319,12 @@ def file_engine(engine: Engine) -> FileEngine:
     if not hasattr(engine, "stat_file"):
         raise UnsupportedError("this engine knows only upload, download and list_files")
     return cast(FileEngine, engine)
+
+
+def storage_engine(engine: Engine) -> StorageEngine:
+    if not hasattr(engine, "create_volume"):
+        raise UnsupportedError("volumes and artifacts are a server's: use remote mode")
+    return cast(StorageEngine, engine)
 
 
 def shell_engine(engine: Engine) -> ShellEngine:

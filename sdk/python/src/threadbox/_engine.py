@@ -45,6 +45,10 @@ class SessionSpec:
     thread_id: str = ""
     timeout_minutes: float = DEFAULT_TIMEOUT_MINUTES
     policy: str | None = None  # None: the default of the engine
+    volumes: Sequence[Mapping[str, Any]] = ()  # name, path and read_only of each
+    environment: str = ""  # of a server's registry; with it, or one of the next two, by /api
+    provider: str = ""
+    agent: str = ""
 
 
 @dataclass(frozen=True)

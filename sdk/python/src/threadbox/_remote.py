@@ -13,9 +13,10 @@ from ._engine import SessionInfo, SessionSpec
 from ._remote_base import CLEANUP, CREATE, FIND, LIST
 from ._remote_files import RemoteFiles
 from ._remote_shells import RemoteShells
+from ._remote_storage import RemoteStorage
 
 
-class RemoteEngine(RemoteShells, RemoteFiles):
+class RemoteEngine(RemoteShells, RemoteFiles, RemoteStorage):
     """See ``Engine``. ``server_url`` may have a path, when a proxy serves it below one."""
 
     # ---- sessions ----
@@ -36,8 +37,21 @@ class RemoteEngine(RemoteShells, RemoteFiles):
             body["thread_id"] = spec.thread_id
         if spec.policy:
             body["policy"] = spec.policy
-        response = await self.call("POST", "/create_session", body, CREATE, accept=(409,))
-        return parse.parse_session(parse.parse_object(response, "session_id"))
+        if spec.volumes:
+            body["volumes"] = [dict(one) for one in spec.volumes]
+        named = {
+            "environment": spec.environment,
+            "provider": spec.provider,
+            "agent": spec.agent,
+        }
+        named = {key: value for key, value in named.items() if value}
+        if not named:
+            response = await self.call("POST", "/create_session", body, CREATE, accept=(409,))
+            return parse.parse_session(parse.parse_object(response, "session_id"))
+        response = await self.call("POST", "/api/sessions", {**body, **named}, CREATE)
+        made = parse.parse_object(response, "session_id")
+        status = "existing" if made.get("existing") else "created"
+        return parse.parse_session({**made, "status": status})
 
     async def session_status(self, session_id: str) -> SessionInfo:
         response = await self.call("GET", f"/status/{quote(session_id, safe='')}", None, LIST)

@@ -131,6 +131,8 @@ def _missing(body: dict[str, Any], message: str) -> type[plain.SandboxError]:
     """404 has many meanings; the body tells them apart."""
     if "filename" in body or "path" in body:
         return RemoteFileNotFoundError
+    if message.startswith(("Volume not found", "Artifact not found")):
+        return RemoteFileNotFoundError
     if message.startswith("no such"):
         return RemoteProcessNotFoundError
     if message == "Not Found":

@@ -34,6 +34,7 @@ from ._results import (
     uploaded_result,
 )
 from ._shells import Shells
+from ._storage import Artifacts, Volumes
 
 StrPath = str | os.PathLike[str]
 
@@ -129,6 +130,12 @@ class _Commands:
     def files(self) -> Files:
         """The workspace: read, write, edit, search, move."""
         return Files(self._session())
+
+    @property
+    def artifacts(self) -> Artifacts:
+        """What of it stays after the session's end."""
+        session = self._session()
+        return Artifacts(session.engine, session)
 
 
 class Session(_Commands):
@@ -237,10 +244,19 @@ class SandboxClient(_Commands):
         timeout_minutes: float = DEFAULT_TIMEOUT_MINUTES,
         *,
         policy: str | None = None,
+        volumes: Sequence[Mapping[str, Any]] = (),
+        environment: str = "",
+        provider: str = "",
+        agent: str = "",
     ) -> Session:
         """The session of a thread as an object of its own, which leaves the client's current
-        session alone. Without a thread it is a fresh, anonymous one."""
-        spec = core.make_spec(user_id, thread_id, timeout_minutes, policy or self.policy)
+        session alone. Without a thread it is a fresh, anonymous one. Of a server, a new one has
+        ``volumes`` of its user, ``{"name": …, "path": …, "read_only": …}`` each, and is made of an
+        ``environment`` or an ``agent`` of the registry by a ``provider``."""
+        policy = policy or self.policy
+        spec = core.make_spec(
+            user_id, thread_id, timeout_minutes, policy, volumes, environment, provider, agent
+        )
         return Session(run(core.open_session(self._engine, spec)))
 
     def find_session(self, thread_id: str) -> Session | None:
@@ -284,6 +300,16 @@ class SandboxClient(_Commands):
     def thread_id(self, thread_id: str | None) -> None:
         if thread_id != self.thread_id:
             self._current.choose(core.session_to_find(self._engine, thread_id))
+
+    @property
+    def volumes(self) -> Volumes:
+        """Directories that outlive sessions; of a server."""
+        return Volumes(self._engine)
+
+    @property
+    def kept(self) -> Artifacts:
+        """What all sessions have kept, those that have ended too; of a server."""
+        return Artifacts(self._engine)
 
     def get_status(self) -> SessionResult:
         """The current session as the server sees it, with the CPU and memory that it uses."""

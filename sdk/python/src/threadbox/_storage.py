@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Volumes and artifacts, for blocking callers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from . import _core as core
+from . import _validate as validate
+from ._engine import Engine, FileInfo, run
+from ._engine_files import ArchiveFormat, Unpacked
+from ._engine_storage import ArtifactInfo, VolumeInfo
+
+
+class Volumes:
+    """Directories that outlive sessions, each by a name of its user. A session has those that it
+    is made with: ``client.session(…, volumes=[{"name": "models", "path": "/data"}])``. What several
+    have at once are plain shared files."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = core.storage_engine(engine)
+
+    def create(self, name: str, user_id: str = "", *, size_mb: int | None = None) -> VolumeInfo:
+        """Raises ``ConflictError`` when there is one of this name."""
+        return run(self._engine.create_volume(user_id, name, size_mb))
+
+    def list(self, user_id: str | None = None) -> list[VolumeInfo]:
+        """Of one user, or of all."""
+        return run(self._engine.list_volumes(user_id))
+
+    def get(self, name: str, user_id: str = "") -> VolumeInfo:
+        """With what is in it. Raises ``FileNotFoundError`` when there is none."""
+        return run(self._engine.get_volume(user_id, name))
+
+    def remove(self, name: str, user_id: str = "") -> None:
+        """With its files. Raises ``ConflictError`` while a session has it."""
+        run(self._engine.remove_volume(user_id, name))
+
+    def list_files(
+        self, name: str, path: str = "", user_id: str = "", *, recursive: bool = False
+    ) -> Sequence[FileInfo]:
+        path = validate.check_path(path)
+        return run(self._engine.list_volume_files(user_id, name, path, recursive))
+
+    def read(self, name: str, path: str, user_id: str = "") -> bytes:
+        path = validate.check_path(path)
+        return run(self._engine.read_volume_file(user_id, name, path))
+
+    def write(self, name: str, path: str, data: bytes | str, user_id: str = "") -> FileInfo:
+        """A file is there once it is whole; directories are made."""
+        path = validate.check_path(path)
+        content = data.encode() if isinstance(data, str) else data
+        return run(self._engine.write_volume_file(user_id, name, path, content))
+
+    def remove_file(
+        self, name: str, path: str, user_id: str = "", *, recursive: bool = False
+    ) -> None:
+        path = validate.check_path(path)
+        run(self._engine.remove_volume_file(user_id, name, path, recursive))
+
+    def download(
+        self, name: str, path: str = "", user_id: str = "", *, format: ArchiveFormat = "tar"
+    ) -> bytes:
+        """All of it, or what is below ``path``, as a tar."""
+        path = validate.check_path(path)
+        return run(self._engine.download_volume(user_id, name, path, format))
+
+    def fill(self, name: str, data: bytes, path: str = "", user_id: str = "") -> Unpacked:
+        """Unpacks a tar, plain or gzip, into it."""
+        path = validate.check_path(path)
+        return run(self._engine.fill_volume(user_id, name, data, path))
+
+
+class Artifacts:
+    """What stays after a session's end. Of a session: what it keeps; of a client: all."""
+
+    def __init__(self, engine: Engine, session: core.SessionCore | None = None) -> None:
+        self._engine = core.storage_engine(engine)
+        self._session = session
+
+    def keep(self, path: str, *, name: str | None = None, type: str | None = None) -> ArtifactInfo:
+        """A copy of a file of the workspace, as it is now. Raises ``LimitExceededError`` when there
+        is no room for it."""
+        if self._session is None:
+            raise ValueError("Only a session keeps files: use session.artifacts")
+        path = validate.check_path(path)
+        return run(self._engine.keep_artifact(self._session.session_id, path, name, type))
+
+    def list(self, user_id: str | None = None) -> list[ArtifactInfo]:
+        """The newest first."""
+        session_id = None if self._session is None else self._session.session_id
+        return run(self._engine.list_artifacts(session_id, user_id))
+
+    def get(self, artifact_id: str) -> ArtifactInfo:
+        """Raises ``FileNotFoundError`` when there is none."""
+        return run(self._engine.get_artifact(artifact_id))
+
+    def read(self, artifact_id: str) -> bytes:
+        return run(self._engine.read_artifact(artifact_id))
+
+    def remove(self, artifact_id: str) -> None:
+        run(self._engine.remove_artifact(artifact_id))
