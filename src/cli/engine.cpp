@@ -59,9 +59,11 @@ bool prepare(const Config& config, std::vector<std::string> roots) {
   fs::create_directories(output);
   const std::string store = config.state_dir + "/store";
   fs::create_directories(store);
+  const std::string e2b = config.state_dir + "/e2b";
+  fs::create_directories(e2b);
   check(::chmod(config.state_dir.c_str(), 0711), "chmod " + config.state_dir);
   if (::geteuid() == 0) check_reachable(fs::absolute(config.state_dir));
-  for (const std::string& dir : {output, store}) {
+  for (const std::string& dir : {output, store, e2b}) {
     check(::chmod(dir.c_str(), 0700), "chmod " + dir);
     if (::geteuid() == 0) check(::chown(dir.c_str(), uid, uid), "chown " + dir);
   }
