@@ -21,9 +21,11 @@ if (( $# == 1 )); then
   if [[ -d ./$1 ]]; then cd -- "./$1" || fail denied; set --
   else [[ $1 == */* ]] && { cd -- "./${1%/*}" || fail denied; }; set -- "${1##*/}"; fi
 fi
-if (( $# == 0 )); then find . -mindepth 1 -maxdepth 1 -printf '%P\0'
-else printf '%s\0' "$@"; fi |
-  tar -c${z}f - --null --verbatim-files-from -T - --ignore-failed-read 2>/dev/null
+kinds=( '(' -type f -o -type d -o -type l ')' -printf )
+if (( $# == 0 )); then find . -mindepth 1 "${kinds[@]}" '%P\0'
+else for path; do find "./$path" "${kinds[@]}" '%p\0'; done; fi 2>/dev/null |
+  sed -z 's,^\./,,' | tar -c${z}f - --no-recursion --null --verbatim-files-from -T - \
+    --ignore-failed-read 2>/dev/null
 code=$?; (( code < 2 )) || exit 1
 )";
 // $1: the file; its list as tar tells it.
@@ -117,7 +119,7 @@ class Unpacking : public sandbox::ArchiveWriter {
     while (!rest.empty()) {
       std::string_view line = rest.substr(0, rest.find('\n'));
       rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-      if (!line.starts_with('-')) continue;
+      if (!line.starts_with('-') && !line.starts_with('h')) continue;  // or a hard link
       line.remove_prefix(std::min(line.find('/'), line.size()));
       line.remove_prefix(std::min(line.find(' '), line.size()));
       line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "base/id.h"
+#include "base/log.h"
 #include "e2b/files.h"
 
 namespace tb::e2b {
@@ -60,6 +61,8 @@ constexpr Problem kProblems[] = {
     {"too_large", FileProblem::too_large, "File size exceeds maximum allowed size"},
     {"changed", FileProblem::changed,
      "The file was changed meanwhile; read it again, then try again"},
+    {"into_itself", FileProblem::bad_name,
+     "Invalid filename: a directory can't be moved into itself"},
     {"bad_archive", FileProblem::bad_archive, "The archive can't be unpacked"},
 };
 
@@ -88,6 +91,7 @@ T number(std::string_view text, int base = 10) {
 std::string file_script(const std::string& script) { return kBegin + script; }
 
 void refuse_file(const std::string& errors) {
+  log(LogLevel::debug, "e2b_file_refused", {{"errors", errors.substr(0, 400)}});
   for (const Problem& known : kProblems) {
     if (errors.ends_with(known.name)) throw FileError{known.problem, known.text};
   }

@@ -70,6 +70,7 @@ printf '%s\n' $created; info "$1"
 )";
 constexpr const char* kMove = R"(
 parents "$1"; [[ -e ./$1 || -L ./$1 ]] || fail not_found
+[[ $2 == "$1"/* ]] && fail into_itself
 parents "$2" make
 if [[ -e ./$2 || -L ./$2 ]]; then
   [[ $3 ]] || fail exists
@@ -331,7 +332,8 @@ awaitable<sandbox::FoundLines> E2bFiles::search(sandbox::SearchSpec spec) {
     if (colon == row.npos || !row.starts_with("./")) continue;
     sandbox::FoundLine line;
     line.path = row.substr(2, nul - 2);
-    const std::string_view text = row.substr(colon + 1);
+    std::string_view text = row.substr(colon + 1);
+    if (text.ends_with('\r')) text.remove_suffix(1);
     std::from_chars(row.data() + nul + 1, row.data() + colon, line.line);
     if (line.path != last) ++found.files;
     last = line.path;

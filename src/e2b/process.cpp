@@ -14,6 +14,7 @@ namespace {
 
 constexpr auto kReconnectFor = 60s;  // then what runs counts as lost
 constexpr auto kEndAfterKill = 10s;  // for E2B to tell of it
+constexpr auto kHangUp = 2s;
 constexpr std::size_t kAnswerSize = 2;
 
 // All that carry the variable $1 get the signal $2, until none is left of those that must die.
@@ -161,6 +162,7 @@ awaitable<void> E2bProcess::follow() {
     } catch (const Error& error) {
       why = error.what();
     }
+    if (exit_ && connected) co_await hang_up();
     events_.reset();
     if (exit_) co_return;
     if (!why.empty()) {
@@ -168,6 +170,16 @@ awaitable<void> E2bProcess::follow() {
     }
     connected = !over && co_await reconnect();
     if (!connected) co_return lost();
+  }
+}
+
+// Reads to the very end, so that the connection can be used again.
+awaitable<void> E2bProcess::hang_up() {
+  try {
+    auto last = events_->next();
+    co_await within(kHangUp, std::move(last));
+  } catch (const Error&) {
+    co_return;  // then it can't
   }
 }
 
@@ -261,18 +273,6 @@ void E2bProcess::signal(int number, bool tree) {
                  Helper mine = helper;
                  co_await run_helper(*self->parts_.envd, std::move(mine));
                });
-}
-
-void E2bProcess::resize(unsigned rows, unsigned columns) {
-  if (!info_.terminal) throw Error{Code::invalid, "the process has no terminal"};
-  if (rows < 1 || rows > 65535 || columns < 1 || columns > 65535) {
-    throw Error{Code::invalid, "a terminal has 1 to 65535 rows and columns"};
-  }
-  parts_.spawn("resize", [self = shared_from_this(), rows, columns]() -> awaitable<void> {
-    json::object size{{"rows", rows}, {"cols", columns}};
-    json::object request{{"process", self->selector()}, {"pty", json::object{{"size", size}}}};
-    co_await self->parts_.envd->call("process.Process/Update", std::move(request));
-  });
 }
 
 }  // namespace tb::e2b

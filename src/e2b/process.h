@@ -94,13 +94,18 @@ class E2bProcess : public sandbox::Process, public std::enable_shared_from_this<
   void told_end(const json::object& end);
   void set_exit(sandbox::Exit exit);
   awaitable<bool> reconnect();
+  awaitable<void> hang_up();
   void note_gap();
   void end_by(sandbox::Cause cause);
   awaitable<void> end_tree();
   sandbox::Exit forced_exit() const;
 
   struct Sending;
-  awaitable<std::size_t> send_input(std::string bytes, std::optional<Milliseconds> limit);
+  struct Turn;
+  std::shared_ptr<Turn> queue_up();
+  awaitable<void> wait_turn(const Turn& turn);
+  awaitable<std::size_t> send_input(std::shared_ptr<Turn> turn, std::string bytes,
+                                    std::optional<Milliseconds> limit);
   awaitable<bool> send_piece(std::string piece, std::chrono::steady_clock::time_point until);
   void refuse_input() const;
 
@@ -120,7 +125,7 @@ class E2bProcess : public sandbox::Process, public std::enable_shared_from_this<
   asio::steady_timer deadline_;
   std::optional<std::chrono::system_clock::time_point> deadline_at_;
   bool input_open_ = false;
-  std::list<char> writers_;  // have their turns in order
+  std::list<char> writers_;  // have their turns in the order of their calls
   std::shared_ptr<Sending> sending_;
 };
 

@@ -27,9 +27,16 @@ mkdir -p /workspace 2>/dev/null && [ -w /workspace ] || id -u
 )";
 constexpr const char* kOwn = R"(mkdir -p /workspace && chown "$1" /workspace)";
 
-// Says whether the program is there, in two bytes before its own output.
-constexpr const char* kRunProgram =
-    R"(if type -P -- "$1" >/dev/null; then printf ok; exec -- "$@"; fi; printf no; exit 127)";
+// Says whether the program is there, in two bytes before its own output. Not by bash, which takes
+// variables such as PS1 out of the environment.
+constexpr const char* kRunProgram = R"(
+f=$1
+case $1 in */*) ;; *)
+  f=$(IFS=:; for d in $PATH; do [ -f "$d/$1" ] && [ -x "$d/$1" ] && echo "$d/$1" && break; done)
+esac
+if [ -f "$f" ] && [ -x "$f" ]; then printf ok; exec "$@"; fi
+printf no; exit 127
+)";
 // A text that is too long for an argument.
 constexpr const char* kRunFile = R"(
 tb_file=$1; shift
@@ -120,7 +127,8 @@ awaitable<std::string> E2bSandbox::put_script(std::string script, std::string ru
 
 awaitable<json::object> E2bSandbox::to_start(sandbox::Command& command, const std::string& run) {
   json::array arguments{"-c"};
-  if (command.script.empty()) {
+  const bool program = command.script.empty();
+  if (program) {
     arguments.emplace_back(kRunProgram);
     arguments.emplace_back("bash");
     for (const std::string& word : command.argv) arguments.emplace_back(word);
@@ -135,7 +143,7 @@ awaitable<json::object> E2bSandbox::to_start(sandbox::Command& command, const st
   json::object environment{{"TERM", command.terminal ? "xterm-256color" : "dumb"}};
   for (const auto& [name, value] : command.env) environment[name] = value;
   environment[kRunVariable] = run;
-  json::object process{{"cmd", "/bin/bash"},
+  json::object process{{"cmd", program ? "/bin/sh" : "/bin/bash"},
                        {"args", std::move(arguments)},
                        {"envs", std::move(environment)},
                        {"cwd", command.cwd}};

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sessions whose sandboxes are those of an E2B cloud, as long as nothing goes wrong."""
 import hashlib
-import io
 import os
-import tarfile
 import uuid
 
 import pytest
@@ -103,19 +101,11 @@ def test_bytes_of_files_come_back_as_they_went(server, session, size):
     assert server.download(session, "a/b/f").body == content
 
 
-def test_files_are_worked_on(server, session):
-    base = f"/api/sessions/{session}/files"
-    server.stdout(session, "mkdir -p d/e; echo alpha > d/one; echo 'beta two' > d/e/two; ln -s / l")
-    found = {one["path"] if "path" in one else one["name"]
-             for one in server.get(f"{base}?recursive=true").json["files"]}
-    assert {"d/one", "d/e/two"} <= found, found
-    reply = server.post(f"{base}/search", {"pattern": "b.ta", "regex": True})
-    assert [one["path"] for one in reply.json["matches"]] == ["d/e/two"], reply
-    assert server.download(session, "l/etc/passwd").status in (400, 403, 404)
-    assert server.download(session, "nothing").status == 404
-    data = server.get(f"/api/sessions/{session}/archive?path=d").body
-    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
-        assert sorted(tar.getnames()) == ["e", "e/two", "one"]
+def test_links_lead_nowhere(server, session):
+    server.stdout(session, "ln -s / l; ln -s /etc/passwd p")
+    for name in ("l/etc/passwd", "p", "nothing"):
+        assert server.download(session, name).status in (400, 403, 404), name
+    assert server.upload(session, "l/tmp/x", b"x").status in (400, 403)
 
 
 def test_a_session_idle_for_too_long_is_ended_there_too(cloud, server):

@@ -15,6 +15,7 @@ import subprocess
 import termios
 import threading
 import time
+import uuid
 
 KEPT = 30  # seconds for which an end is told to who comes late
 NAMES = {signal.SIGHUP: "hangup", signal.SIGINT: "interrupt", signal.SIGQUIT: "quit",
@@ -62,9 +63,15 @@ class Process:
         environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
                        "HOME": "/home/user", "USER": user, "LOGNAME": user,
                        **self.config.get("envs", {})}
-        command = self.box.enter(user, self.config.get("cwd") or "/home/user",
-                                 ["setsid", *(["-c"] if self.terminal else []),
-                                  self.config["cmd"], *self.config.get("args", [])])
+        words = ["setsid", *(["-c"] if self.terminal else []), self.config["cmd"],
+                 *self.config.get("args", [])]
+        fifo = f"/tmp/.in-{uuid.uuid4().hex}"
+        if stdin and not self.terminal:
+            # By a name: nsenter would hold another end of a pipe for as long as the command runs.
+            words = ["sh", "-c", 'exec < "$0"; exec "$@"', fifo, *words]
+            os.mkfifo(self.box.path(fifo))
+            os.chown(self.box.path(fifo), 1000, 1000)
+        command = self.box.enter(user, self.config.get("cwd") or "/home/user", words)
         if self.terminal:
             self.master, slave = pty.openpty()
             self.resize(self.terminal)
@@ -76,10 +83,22 @@ class Process:
             return popen
         popen = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE, start_new_session=True,
-                                 stdin=subprocess.PIPE if stdin else subprocess.DEVNULL)
+                                 stdin=subprocess.DEVNULL)
         self.outputs = [("stdout", popen.stdout.fileno()), ("stderr", popen.stderr.fileno())]
-        self.input = popen.stdin.fileno() if stdin else None
+        self.input = self.open_fifo(popen, self.box.path(fifo)) if stdin else None
         return popen
+
+    @staticmethod
+    def open_fifo(popen, path):
+        while popen.poll() is None:
+            try:
+                file = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+                os.set_blocking(file, True)
+                path.unlink()
+                return file
+            except OSError:  # nobody reads it yet
+                time.sleep(0.001)
+        return None
 
     def begin(self):
         for reader in self.readers:
@@ -148,8 +167,8 @@ class Process:
 
     def close_input(self):
         if self.input is not None and not self.terminal:
+            os.close(self.input)
             self.input = None
-            self.popen.stdin.close()
 
     def resize(self, size):
         fcntl.ioctl(self.master, termios.TIOCSWINSZ,

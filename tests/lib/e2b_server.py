@@ -12,48 +12,19 @@ import shutil
 import socket
 import ssl
 import struct
-import subprocess
 import tempfile
 import threading
 import time
 import urllib.parse
 import uuid
 
+from certificates import Certificates  # noqa: F401 (for who imports this)
 from e2b_box import Box, Refused
 from server import PLACE, Server, wait_until
 
 KEY = "e2b_0123456789abcdef"
 STATUS = {"invalid_argument": 400, "unauthenticated": 401, "not_found": 404, "internal": 500,
           "already_exists": 409, "resource_exhausted": 429, "unavailable": 503}
-
-
-class Certificates:
-    """An authority, and certificates of it."""
-
-    def __init__(self, place):
-        self.place = pathlib.Path(place)
-        self.openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca.key", "-out",
-                     "ca.pem", "-days", "2", "-subj", "/CN=authority of the tests")
-        self.authority = str(self.place / "ca.pem")
-
-    def openssl(self, *words):
-        subprocess.run(["openssl", *words], cwd=self.place, check=True, capture_output=True)
-
-    def make(self, names, expired=False):
-        name = uuid.uuid4().hex
-        (self.place / f"{name}.cnf").write_text(
-            "[ca]\ndefault_ca=d\n[d]\ndatabase=index\nserial=serial\nnew_certs_dir=.\n"
-            "default_md=sha256\npolicy=p\nx509_extensions=e\nunique_subject=no\n"
-            f"[p]\ncommonName=supplied\n[e]\nsubjectAltName={names}\n")
-        (self.place / "index").touch()
-        (self.place / "serial").write_text(f"{int(name[:8], 16) | 1 << 32:012x}\n")
-        self.openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{name}.key", "-out",
-                     f"{name}.csr", "-subj", "/CN=e2b of the tests")
-        until = "20200101000000Z" if expired else "20991231000000Z"
-        self.openssl("ca", "-batch", "-config", f"{name}.cnf", "-cert", "ca.pem", "-keyfile",
-                     "ca.key", "-in", f"{name}.csr", "-out", f"{name}.pem", "-startdate",
-                     "20190101000000Z", "-enddate", until)
-        return str(self.place / f"{name}.pem"), str(self.place / f"{name}.key")
 
 
 class Failure:
@@ -169,7 +140,8 @@ class E2bHandler(http.server.BaseHTTPRequestHandler):
     # ---- answers ----
 
     def answer(self, status, body=None, content="application/json", headers=()):
-        data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        data = b"" if body is None else data
         self.send_response(status)
         if body is not None:
             self.send_header("Content-Type", content)
@@ -191,8 +163,8 @@ class E2bHandler(http.server.BaseHTTPRequestHandler):
         """True: nothing else is answered."""
         how = failure.how
         if failure.kind == "status":
-            self.answer(how["status"], how.get("body", {"code": how["status"], "message": "told to"}),
-                        headers=how.get("headers", ()))
+            usual = {"code": how["status"], "message": "told to"}
+            self.answer(how["status"], how.get("body", usual), headers=how.get("headers", ()))
         elif failure.kind == "slow":
             failure.go.wait()
             return False
