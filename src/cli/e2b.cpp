@@ -32,6 +32,9 @@ std::string read_e2b_authorities(const Config& config) {
     if (c <= ' ' || c > '~') throw wrong("E2B_API_KEY", "…", "is no key: it has blanks in it");
   }
   check_url("E2B_DOMAIN", e2b.domain, "https://api." + e2b.domain);
+  if (e2b.domain.find_first_of("/?") != e2b.domain.npos) {
+    throw wrong("E2B_DOMAIN", e2b.domain, "must be the name of a domain, such as e2b.app");
+  }
   if (!e2b.api_url.empty()) check_url("E2B_API_URL", e2b.api_url, e2b.api_url);
   if (!e2b.sandbox_url.empty()) check_url("E2B_SANDBOX_URL", e2b.sandbox_url, e2b.sandbox_url);
   if (e2b.ca_file.empty()) return {};

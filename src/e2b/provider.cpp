@@ -19,6 +19,10 @@ constexpr std::chrono::seconds kLongest{3600};  // what every plan of E2B allows
 constexpr auto kTellAgain = 30s;                // E2B need not hear of every use
 constexpr auto kLookAround = 15s;
 
+// Templates that E2B had once, and that clients still name: a team that has made none of its own
+// by that name means its usual one.
+constexpr const char* kEarlier[] = {"Python3", "Node", "Bash"};
+
 std::chrono::seconds lifetime_of(Milliseconds idle) {
   if (idle.count() == 0) return kLongest;
   const auto whole = std::chrono::ceil<std::chrono::seconds>(idle) + kMargin;
@@ -124,6 +128,19 @@ awaitable<std::shared_ptr<E2bSandbox>> E2bProvider::reach(std::string id, Record
     throw Gone{};
   }
   co_return co_await connect(std::move(id), record, *machine, false);
+}
+
+awaitable<Machine> E2bProvider::make(std::string from, const sandbox::SandboxSpec& spec) {
+  const bool earlier =
+      std::find(std::begin(kEarlier), std::end(kEarlier), from) != std::end(kEarlier);
+  try {
+    co_return co_await api_.create(from, records_.tag(), spec.id, lifetime_of(spec.idle),
+                                   spec.network);
+  } catch (const Error& error) {
+    if (error.code() != Code::invalid || !earlier) throw;
+  }
+  co_return co_await api_.create(settings_.sandbox_template, records_.tag(), spec.id,
+                                 lifetime_of(spec.idle), spec.network);
 }
 
 // Limits are the template's; what can be executed is what it has.

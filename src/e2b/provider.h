@@ -55,6 +55,7 @@ class E2bProvider : public sandbox::Provider {
   awaitable<std::shared_ptr<E2bSandbox>> connect(std::string id, const Record& record,
                                                  const Machine& machine, bool is_new);
   awaitable<std::shared_ptr<E2bSandbox>> reach(std::string id, Record record);
+  awaitable<Machine> make(std::string from, const sandbox::SandboxSpec& spec);
   awaitable<void> keep_all_alive();
   void tell(const std::string& id);
   void watch(const std::string& id, Milliseconds idle, Milliseconds already);

@@ -10,7 +10,7 @@ SEQUENCE = "for i in $(seq 2000); do echo line $i; done; echo end >&2; exit 3"
 
 
 def create(server, **fields):
-    return server.post("/api/sessions", {"provider": "e2b", **fields})
+    return server.post("/api/sessions", {"provider": "e2b", "environment": "base", **fields})
 
 
 # ---- the key and the control plane ----
@@ -80,7 +80,7 @@ def test_a_sandbox_that_can_not_be_set_up_is_ended(cloud, server):
 def test_slow_headers_keep_nobody_else_waiting(cloud, server, session):
     slow = cloud.fail("slow", "POST /v2/sandboxes")
     reply = server.connect()
-    reply.request("POST", "/api/sessions", '{"provider": "e2b"}',
+    reply.request("POST", "/api/sessions", '{"provider": "e2b", "environment": "base"}',
                   {"Content-Type": "application/json"})
     assert server.stdout(session, "echo fine") == "fine\n"
     slow.go.set()

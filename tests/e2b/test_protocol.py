@@ -38,6 +38,13 @@ def test_another_template_is_named_by_the_session(cloud, server):
     assert reply.status == 400 and "E2B_TEMPLATE" in reply.json["error"], reply
 
 
+def test_names_of_earlier_templates_lead_to_the_usual_one(cloud, server):
+    reply = server.post("/api/sessions", {"provider": "e2b"})  # environment is Python3 then
+    session = reply.json["session_id"]
+    assert cloud.facts[server.machines()[session]]["templateID"] == "base"
+    server.cleanup(session)
+
+
 def test_stdin_arrives_whole_and_in_order(server, session):
     text = "".join(f"{n}\n" for n in range(200_000))
     digest = hashlib.sha256(text.encode()).hexdigest()

@@ -112,6 +112,8 @@ class Process:
 
     def reap(self):
         status = self.popen.wait()
+        if self.box.gone:
+            return  # with all that could have told of it
         while not self.killed and any(reader.is_alive() for reader in self.readers):
             for reader in self.readers:
                 reader.join(0.02)
@@ -187,7 +189,7 @@ class Box:
         self.name, self.root = name, pathlib.Path(place) / name
         self.root.mkdir()
         self.root.chmod(0o755)
-        self.processes, self.lock = [], threading.Lock()
+        self.processes, self.lock, self.gone = [], threading.Lock(), False
         self.holder = subprocess.Popen(
             ["unshare", "-m", "-p", "-u", "-i", "-f", "--kill-child", "--propagation", "private",
              "bash", "-c", HOLD, "hold", str(self.root)], stdout=subprocess.PIPE)
@@ -245,6 +247,7 @@ class Box:
         return pathlib.Path(f"/proc/{self.first}/root{path}")
 
     def remove(self):
+        self.gone = True
         self.holder.kill()
         self.holder.wait()
         self.holder.stdout.close()
