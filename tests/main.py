@@ -251,6 +251,7 @@ STAGES = [
     ("build", build_all),
     ("policy", lambda: pytest("tests/policy")),
     ("e2e", lambda: pytest("tests/e2e")),
+    ("e2b", lambda: pytest("tests/e2b")),
     ("compat", lambda: pytest("tests/compat")),
     ("sdk", sdk),
     ("security", lambda: pytest("tests/security")),
@@ -264,6 +265,7 @@ LONG = [
     ("headers", lambda: script("tests/tidy/headers.sh", "build/release")),
     ("fuzz", lambda: script("tests/fuzz/run.sh", "60")),
     ("soak", lambda: pytest("tests/faults", "--long")),
+    ("e2b-files", lambda: pytest("tests/e2b/test_file_operations.py", "--long")),
 ]
 
 

@@ -8,6 +8,8 @@
 namespace tb::e2b {
 namespace {
 
+constexpr const char* kAborted = R"x({"exitCode":-1,"status":"signal: aborted (core dumped)"})x";
+
 sandbox::Exit exit_of(const char* text) { return to_exit(*parse_object(text)); }
 
 TEST(Ends, ACodeIsACode) {
@@ -23,8 +25,7 @@ TEST(Ends, ASignalIsToldByItsName) {
   EXPECT_EQ(exit.code, 137);
   EXPECT_EQ(exit.signal, SIGKILL);
   EXPECT_EQ(exit.cause, sandbox::Cause::signal);
-  EXPECT_EQ(exit_of(R"({"exitCode":-1,"status":"signal: aborted (core dumped)"
-})").signal, SIGABRT);
+  EXPECT_EQ(exit_of(kAborted).signal, SIGABRT);
   EXPECT_EQ(exit_of(R"({"exitCode":-1,"status":"signal: signal 34"})").signal, 34);
 }
 

@@ -64,10 +64,12 @@ void E2bProvider::open() {
 
 awaitable<void> E2bProvider::close() {
   co_await tasks_.close();
+  std::vector<std::shared_ptr<E2bSandbox>> all{ending_.begin(), ending_.end()};
   for (auto& [id, known] : known_) {
     if (known.timer) known.timer->cancel();
-    if (known.sandbox) co_await known.sandbox->shut();
+    if (known.sandbox) all.push_back(known.sandbox);
   }
+  for (const auto& sandbox : all) co_await sandbox->shut();
 }
 
 awaitable<void> E2bProvider::keep_all_alive() {
@@ -226,8 +228,13 @@ void E2bProvider::renew(sandbox::Sandbox& sandbox, Milliseconds idle) {
   tell(id);
 }
 
+// It is kept until nothing goes on for it any more, or close() sees to that.
 void E2bProvider::shut(std::shared_ptr<E2bSandbox> sandbox) {
-  tasks_.spawn("shut", [sandbox = std::move(sandbox)] { return sandbox->shut(); });
+  ending_.insert(sandbox);
+  tasks_.spawn("shut", [this, sandbox = std::move(sandbox)]() -> awaitable<void> {
+    co_await sandbox->shut();
+    ending_.erase(sandbox);
+  });
 }
 
 void E2bProvider::forget(const std::string& id) {

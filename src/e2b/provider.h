@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "base/async.h"
@@ -73,6 +74,7 @@ class E2bProvider : public sandbox::Provider {
   Records records_;
   Spools spools_;
   std::map<std::string, Known> known_;
+  std::set<std::shared_ptr<E2bSandbox>> ending_;
   sandbox::OnGone gone_;
   TaskGroup tasks_;
 };

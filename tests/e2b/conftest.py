@@ -46,6 +46,11 @@ def start_cloud_server(shared_cloud):
         one.remove()
 
 
+@pytest.fixture
+def own_server(start_cloud_server):
+    return lambda **settings: start_cloud_server(**settings)
+
+
 @pytest.fixture(scope="session")
 def server(shared_cloud):
     one = lib.CloudServer(shared_cloud, POOL_SIZE=0).start()

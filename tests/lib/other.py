@@ -21,4 +21,5 @@ def load(path, into, differs):
         if key.startswith("test_") and key in differs:
             thing = pytest.mark.skip(reason=differs[key])(thing)
         if key.startswith("test_") or fixture:
+            assert key not in into, f"two tests are called {key}"
             into[key] = thing
