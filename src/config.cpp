@@ -302,8 +302,8 @@ std::vector<Setting> elsewhere_settings() {
 }
 
 #ifdef TB_LIBRARY
-// Only a server sends callbacks: a library has neither the settings nor what they are checked with.
-std::vector<Setting> webhook_settings() { return {}; }
+// Only a server connects to others: a library has neither the settings nor what checks them.
+std::vector<Setting> outgoing_settings() { return {}; }
 #else
 std::string apply_hook_secret(Config& config, const std::string& value) {
   try {
@@ -343,8 +343,17 @@ std::string apply_hook_schedule(Config& config, const std::string& value) {
   return "must be up to 20 whole numbers from 1 to 86400, with commas between them";
 }
 
-std::vector<Setting> webhook_settings() {
+std::vector<Setting> outgoing_settings() {
+  const auto e2b = [](std::string E2bConfig::* field) {
+    return text([field](Config& c, const std::string& v) { c.e2b.*field = v; });
+  };
   return {
+      {"E2B_API_KEY", "(none)", "with it sandboxes are made at E2B", e2b(&E2bConfig::key)},
+      {"E2B_DOMAIN", "e2b.app", "where its hosts are", e2b(&E2bConfig::domain)},
+      {"E2B_API_URL", "(domain's)", "its control plane", e2b(&E2bConfig::api_url)},
+      {"E2B_SANDBOX_URL", "(domain's)", "its sandboxes", e2b(&E2bConfig::sandbox_url)},
+      {"E2B_TEMPLATE", "base", "what is in them", e2b(&E2bConfig::sandbox_template)},
+      {"E2B_CA_FILE", "(system's)", "certificates to trust, in PEM", e2b(&E2bConfig::ca_file)},
       {"WEBHOOK_SECRET", "(made)", "signs callbacks: whsec_ and base64; see `threadbox secret`",
        apply_hook_secret},
       {"WEBHOOK_SECRET_FILE", "(none)", "a file that has it instead",
@@ -382,7 +391,7 @@ const std::vector<Setting>& settings() {
     std::vector<Setting> all;
     for (const auto& group :
          {serving_settings, pool_settings, limits_settings, sessions_settings, storage_settings,
-          webhook_settings, docker_settings, elsewhere_settings, logging_settings}) {
+          docker_settings, outgoing_settings, elsewhere_settings, logging_settings}) {
       for (Setting& setting : group()) all.push_back(std::move(setting));
     }
     return all;
@@ -415,7 +424,7 @@ Config read_config() {
     if (!value || !*value) continue;
     const std::string problem = setting.apply(config, value);
     if (problem.empty()) continue;
-    const bool secret = setting.name == "WEBHOOK_SECRET";  // not for a log
+    const bool secret = setting.name == "WEBHOOK_SECRET" || setting.name == "E2B_API_KEY";
     complain(setting.name + "=" + (secret ? "…" : value) + ": " + problem);
   }
   const char* minimum = std::getenv("MIN_POOL_SIZE");

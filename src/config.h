@@ -13,6 +13,16 @@
 
 namespace tb {
 
+// Sandboxes of an E2B cloud; without a key there are none.
+struct E2bConfig {
+  std::string key;
+  std::string api_url;      // empty: api. and the domain
+  std::string sandbox_url;  // empty: by the domain
+  std::string domain = "e2b.app";
+  std::string sandbox_template = "base";
+  std::string ca_file;  // empty: the system's
+};
+
 struct Config {
   std::string host = "127.0.0.1";
   std::uint16_t port = 5000;
@@ -43,6 +53,7 @@ struct Config {
   // Who asks for the first gets the second, where the first is not set up.
   std::vector<std::pair<std::string, std::string>> provider_aliases = {{"docker", "native"},
                                                                        {"e2b", "native"}};
+  E2bConfig e2b;
   std::vector<std::string> cors_origins;
   std::string storage_path;  // empty: storage in the state directory
   Bytes artifact_session = 256_MiB;

@@ -253,6 +253,7 @@ STAGES = [
     ("e2e", lambda: pytest("tests/e2e")),
     ("contract", lambda: pytest("tests/contract")),
     ("docker", lambda: pytest("tests/docker")),
+    ("e2b", lambda: pytest("tests/e2b")),
     ("compat", lambda: pytest("tests/compat")),
     ("sdk", sdk),
     ("security", lambda: pytest("tests/security")),
@@ -266,6 +267,7 @@ LONG = [
     ("headers", lambda: script("tests/tidy/headers.sh", "build/release")),
     ("fuzz", lambda: script("tests/fuzz/run.sh", "60")),
     ("soak", lambda: pytest("tests/faults", "--long")),
+    ("e2b-files", lambda: pytest("tests/e2b/test_file_operations.py", "--long")),
 ]
 
 

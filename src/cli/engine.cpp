@@ -67,6 +67,8 @@ bool prepare(const Config& config, std::vector<std::string> roots,
   fs::create_directories(store);
   const std::string docker = config.state_dir + "/docker";
   fs::create_directories(docker);
+  const std::string e2b = config.state_dir + "/e2b";
+  fs::create_directories(e2b);
   const std::string storage = storage_path(config);
   fs::create_directories(storage);
   check(::chmod(config.state_dir.c_str(), 0711), "chmod " + config.state_dir);
@@ -74,7 +76,7 @@ bool prepare(const Config& config, std::vector<std::string> roots,
     check_reachable("STATE_DIR", fs::absolute(config.state_dir));
     check_reachable("STORAGE_PATH", fs::absolute(storage).parent_path());
   }
-  for (const std::string& dir : {output, store, docker, storage}) {
+  for (const std::string& dir : {output, store, docker, e2b, storage}) {
     check(::chmod(dir.c_str(), 0700), "chmod " + dir);
     if (::geteuid() == 0) check(::chown(dir.c_str(), uid, uid), "chown " + dir);
   }

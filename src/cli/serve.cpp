@@ -13,6 +13,7 @@
 #include "api/service.h"
 #include "cli/commands.h"
 #include "cli/docker.h"
+#include "cli/e2b.h"
 #include "cli/engine.h"
 #include "cli/hooks.h"
 #include "http/listener.h"
@@ -54,13 +55,14 @@ registry::Registry load_registry(const Config& config) {
 class Program {
  public:
   Program(asio::io_context& loop, const Config& config, registry::Registry& registry,
-          HookFiles files)
+          HookFiles files, std::string e2b_authorities)
       : config_(config),
         registry_(registry),
         events_(metrics_, config.log_commands),
         provider_(loop.get_executor(), config.state_dir, config.output),
         docker_(make_docker(loop, config)),
-        providers_(providers_of(config, provider_, docker_.get())),
+        e2b_(make_e2b(loop.get_executor(), config, std::move(e2b_authorities))),
+        providers_(providers_of(config, provider_, docker_.get(), e2b_.get())),
         store_(loop.get_executor(), config.state_dir + "/store/threadbox.db"),
         hooks_(loop.get_executor(), config, store_, metrics_, std::move(files)),
         artifacts_(loop.get_executor(), storage_path(config) + "/artifacts",
@@ -130,6 +132,7 @@ class Program {
     if (!welcome.cleaned.empty()) log(LogLevel::warning, "cleaned_up", {{"what", welcome.cleaned}});
     co_await hooks_.open();
     if (docker_) co_await look_at_docker();
+    if (e2b_) e2b_->open();
     co_await sessions_.open();
     co_await hooks_.settle();
     artifacts_.open();
@@ -145,6 +148,7 @@ class Program {
     co_await hooks_.close();
     co_await store_.close();
     if (docker_) co_await docker_->close();
+    if (e2b_) co_await e2b_->close();
     co_await provider_.close();
     co_return code_;
   }
@@ -194,16 +198,21 @@ class Program {
   }
 
   static session::Providers providers_of(const Config& config, sandbox::Provider& native,
-                                         docker::DockerProvider* docker) {
+                                         docker::DockerProvider* docker,
+                                         e2b::E2bProvider* e2b) {
     session::Providers providers;
     providers.add(session::kNative, native);
+    providers.add_missing("docker",
+                          "set SANDBOX_PROVIDER=docker or DOCKER_HOST (docs/providers.md)");
     if (docker) {
       providers.add("docker", *docker, session::Providers::Takes::image,
                     [docker] { return docker->problem(); });
     }
-    providers.add_missing("docker",
-                          "set SANDBOX_PROVIDER=docker or DOCKER_HOST (docs/providers.md)");
-    providers.add_missing("e2b", "this program was built without it");
+    providers.add_missing("e2b", "set E2B_API_KEY to a key of E2B and start the server again");
+    if (e2b) {
+      providers.add("e2b", *e2b, session::Providers::Takes::sandbox_template,
+                    [e2b] { return e2b->problem(); });
+    }
     for (const auto& [name, instead] : config.provider_aliases) providers.stand_in(name, instead);
     if (!config.provider.empty()) providers.choose_default(config.provider);
     return providers;
@@ -259,6 +268,7 @@ class Program {
   session::Events events_;
   native::NativeProvider provider_;
   std::unique_ptr<docker::DockerProvider> docker_;
+  std::unique_ptr<e2b::E2bProvider> e2b_;  // null: without a key
   session::Providers providers_;
   store::SqliteStore store_;
   Hooks hooks_;
@@ -304,10 +314,11 @@ int serve(const Config& config) {
   const int listener = http::bind_listener(config.host, config.port);
   prepare(config, registry.roots(), registry.directories());
   HookFiles files = read_hook_files(config);
+  std::string e2b_authorities = read_e2b_authorities(config);
   drop_privileges(server_uid(), groups_for(config));
 
   asio::io_context loop{1};
-  Program program{loop, config, registry, std::move(files)};
+  Program program{loop, config, registry, std::move(files), std::move(e2b_authorities)};
   asio::signal_set signals{loop, SIGTERM, SIGINT};
   signals.async_wait([&](boost::system::error_code error, int) {
     if (!error) program.request_stop();

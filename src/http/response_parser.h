@@ -31,6 +31,9 @@ class ResponseParser {
   void finish();
 
   bool done() const { return state_ == State::done; }
+  // Status and headers are known. What there is of the body may be taken out of response() as it
+  // comes; the limit counts what is in it.
+  bool has_head() const { return state_ != State::head; }
   // Whether the connection can carry another request; valid once done.
   bool keep_alive() const { return keep_alive_; }
   Response& response() { return response_; }

@@ -87,13 +87,13 @@ void append_head(std::string& out, const Response& response, const HeadFraming& 
   out += "\r\n";
 }
 
-std::string serialize_request(std::string_view method, std::string_view target,
-                              std::string_view host, const std::vector<Header>& headers,
-                              std::string_view body) {
+std::string serialize_request_head(std::string_view method, std::string_view target,
+                                   std::string_view host, const std::vector<Header>& headers,
+                                   std::uint64_t length) {
   bool good = !method.empty() && all_in(kTokenChars, method) && !target.empty() &&
               all_in(kTargetChars, target);
   std::string out;
-  out.reserve(256 + body.size());
+  out.reserve(256);
   out.append(method).append(" ").append(target).append(" HTTP/1.1\r\nHost: ").append(host);
   for (const Header& header : headers) {
     good = good && !header.name.empty() && all_in(kTokenChars, header.name) &&
@@ -101,10 +101,16 @@ std::string serialize_request(std::string_view method, std::string_view target,
     out.append("\r\n").append(header.name).append(": ").append(header.value);
   }
   if (!good) throw Error{Code::invalid, "a request that may not be sent"};
-  if (!body.empty() || !(method == "GET" || method == "HEAD")) {
-    out.append("\r\nContent-Length: ").append(std::to_string(body.size()));
+  if (length > 0 || !(method == "GET" || method == "HEAD")) {
+    out.append("\r\nContent-Length: ").append(std::to_string(length));
   }
-  return out.append("\r\n\r\n").append(body);
+  return out.append("\r\n\r\n");
+}
+
+std::string serialize_request(std::string_view method, std::string_view target,
+                              std::string_view host, const std::vector<Header>& headers,
+                              std::string_view body) {
+  return serialize_request_head(method, target, host, headers, body.size()).append(body);
 }
 
 std::string http_date(std::time_t when) {

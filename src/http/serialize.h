@@ -42,6 +42,11 @@ std::string serialize_request(std::string_view method, std::string_view target,
                               std::string_view host, const std::vector<Header>& headers,
                               std::string_view body);
 
+// The same of one whose body, of `length` bytes, is sent afterwards.
+std::string serialize_request_head(std::string_view method, std::string_view target,
+                                   std::string_view host, const std::vector<Header>& headers,
+                                   std::uint64_t length);
+
 // "Sun, 06 Nov 1994 08:49:37 GMT"
 std::string http_date(std::time_t when);
 

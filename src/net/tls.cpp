@@ -41,7 +41,8 @@ asio::ssl::context make_context() {
 
 }  // namespace
 
-Tls::Tls(const std::string& authorities) : context_(make_context()) {
+Tls::Tls(const std::string& authorities, std::string setting)
+    : context_(make_context()), setting_(std::move(setting)) {
   if (authorities.empty()) return;
   // OpenSSL takes a text without any for good.
   if (authorities.find("-----BEGIN ") == authorities.npos) {
@@ -62,9 +63,10 @@ void Tls::load_system() {
     if (!error) loaded_ = true;
     if (loaded_) return;
   }
-  throw Error{Code::unavailable,
-              "this machine has no file of certificates to trust: install ca-certificates, or set "
-              "WEBHOOK_CA_FILE"};
+  throw Error{
+      Code::unavailable,
+      "this machine has no file of certificates to trust: install ca-certificates, or set " +
+          setting_};
 }
 
 std::unique_ptr<TlsStream> Tls::wrap(asio::ip::tcp::socket& socket, const Url& url) {

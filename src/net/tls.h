@@ -18,8 +18,9 @@ using TlsStream = boost::asio::ssl::stream<boost::asio::ip::tcp::socket&>;
 class Tls {
  public:
   // Trusts the certificates of `authorities` (PEM); throws Error{invalid} when there are none in
-  // it. Empty: those of the system, which are read when they are needed first.
-  explicit Tls(const std::string& authorities);
+  // it. Empty: those of the system, which are read when they are needed first. `setting` is the one
+  // that names them, for who has none.
+  explicit Tls(const std::string& authorities, std::string setting = "WEBHOOK_CA_FILE");
 
   // Throws Error{unavailable} when this machine has no certificates to trust.
   std::unique_ptr<TlsStream> wrap(boost::asio::ip::tcp::socket& socket, const Url& url);
@@ -30,6 +31,7 @@ class Tls {
   void load_system();
 
   boost::asio::ssl::context context_;
+  std::string setting_;
   bool loaded_ = false;
 };
 
