@@ -11,7 +11,6 @@
 
 #include <charconv>
 #include <cstring>
-#include <vector>
 
 namespace tb::cli {
 namespace {
@@ -36,8 +35,9 @@ std::string text_field(const std::string& json, const std::string& name) {
 
 }  // namespace
 
-BenchServer::BenchServer(const Config& config, std::size_t pool, unsigned cpu_quota) {
-  const std::vector<std::string> env = {
+BenchServer::BenchServer(const Config& config, std::size_t pool, unsigned cpu_quota,
+                         const std::vector<std::string>& more) {
+  std::vector<std::string> env = {
       "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
       "HOST=127.0.0.1",
       "PORT=0",
@@ -48,6 +48,7 @@ BenchServer::BenchServer(const Config& config, std::size_t pool, unsigned cpu_qu
       "CPU_QUOTA=" + std::to_string(cpu_quota),
       "DEFAULT_POLICY=strict",
   };
+  env.insert(env.end(), more.begin(), more.end());
   std::vector<char*> envp;
   for (const std::string& entry : env) envp.push_back(const_cast<char*>(entry.c_str()));
   envp.push_back(nullptr);

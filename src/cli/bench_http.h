@@ -7,6 +7,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "config.h"
 #include "os/fd.h"
@@ -17,7 +18,9 @@ class BenchServer {
  public:
   // Starts `threadbox serve` on a free port with these settings and waits until it answers. Its
   // policy is the default one, strict: what that costs is in the figures.
-  BenchServer(const Config& config, std::size_t pool, unsigned cpu_quota);
+  // `more` are settings beside those, as NAME=value.
+  BenchServer(const Config& config, std::size_t pool, unsigned cpu_quota,
+              const std::vector<std::string>& more = {});
   ~BenchServer();
   BenchServer(const BenchServer&) = delete;
   BenchServer& operator=(const BenchServer&) = delete;

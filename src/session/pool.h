@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,6 +22,7 @@ struct Kind {
   sandbox::Limits limits;
   std::vector<std::string> programs;  // that it is confined to; empty: any
   bool network = false;
+  std::vector<std::string> warm = {};  // languages whose interpreters wait in those that are ready
   bool operator==(const Kind&) const = default;
 };
 
@@ -34,6 +36,8 @@ struct PoolSettings {
   Milliseconds sweep = 5min;  // how often that is looked at
   bool labelled = true;       // ready ones are for the next server; else they go with this one
   Kind kind;                  // of those that are ready
+  // Starts one of Kind::warm; null: nobody can.
+  std::function<awaitable<void>(std::shared_ptr<sandbox::Sandbox>, std::string language)> warm;
 };
 
 // A kind of which so many are ready whatever happens, beside the others.
@@ -93,6 +97,7 @@ class Pool {
   awaitable<std::shared_ptr<sandbox::Sandbox>> make_now(Kind kind);
   awaitable<void> tend();
   awaitable<void> make_ready(Kind kind, std::string label);
+  awaitable<void> warm_up(std::shared_ptr<sandbox::Sandbox> sandbox, const Kind& kind);
   awaitable<void> remove_ready(Shelf& shelf);
   void put_on_shelf(const std::string& label, std::shared_ptr<sandbox::Sandbox> sandbox);
   std::size_t total() const { return ready() + used_ + making_; }

@@ -29,8 +29,9 @@ ALLOWED = {
     "hooks": {"session", "sandbox", "http", "os", "base"},
     "store": {"session", "base", "os/test_dir.h", "hooks/outbox.h"},
     "shell": {"sandbox", "base"},
+    "code": {"session", "shell", "sandbox", "base"},
     "cluster": {"session", "http", "base"},
-    "api": {"session", "registry", "shell", "sandbox", "hooks", "http", "base"},
+    "api": {"session", "registry", "shell", "code", "sandbox", "hooks", "http", "base"},
 }
 SEES_ALL = {"", "cli", "embed"}
 

@@ -17,10 +17,13 @@ FILES = {
     "_files.py": "_async_files.py",
     "_processes.py": "_async_processes.py",
     "_shells.py": "_async_shells.py",
+    "_code.py": "_async_code.py",
 }
 CLASSES = [
     "Attachment",
     "BatchSandboxClient",
+    "Code",
+    "CodeContext",
     "Files",
     "Process",
     "Processes",
@@ -48,7 +51,7 @@ WORDS = [
     (r"-> Generator\[(.+), None, None\]:", r"-> AsyncGenerator[\1, None]:"),
     (r"__(enter|exit|iter)__", r"__a\1__"),
     (r"    def __aenter__", "    async def __aenter__"),
-    (r"from \._(files|processes|shells) import", r"from ._async_\1 import"),
+    (r"from \._(code|files|processes|shells) import", r"from ._async_\1 import"),
     (r"\biterate\((.*)\)\n", r"\1\n"),
 ]  # fmt: skip
 

@@ -31,6 +31,7 @@ from ._engine import (
     Uploaded,
     run,
 )
+from ._engine_code import CodeEngine
 from ._engine_files import FileEngine
 from ._engine_shells import ShellEngine
 from ._errors import CommandRefusedError, SandboxError, SessionExpiredError, UnsupportedError
@@ -306,6 +307,15 @@ def file_engine(engine: Engine) -> FileEngine:
     if not hasattr(engine, "stat_file"):
         raise UnsupportedError("this engine knows only upload, download and list_files")
     return cast(FileEngine, engine)
+
+
+def code_engine(engine: Engine) -> CodeEngine:
+    if not hasattr(engine, "run_code"):
+        raise UnsupportedError(
+            "this engine runs commands, not code with a state: use a server (mode='remote'), or "
+            "write the code to a file and execute that"
+        )
+    return cast(CodeEngine, engine)
 
 
 def shell_engine(engine: Engine) -> ShellEngine:

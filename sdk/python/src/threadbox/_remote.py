@@ -11,11 +11,12 @@ from urllib.parse import quote, urlencode
 from . import _parse as parse
 from ._engine import SessionInfo, SessionSpec
 from ._remote_base import CLEANUP, CREATE, FIND, LIST
+from ._remote_code import RemoteCode
 from ._remote_files import RemoteFiles
 from ._remote_shells import RemoteShells
 
 
-class RemoteEngine(RemoteShells, RemoteFiles):
+class RemoteEngine(RemoteShells, RemoteFiles, RemoteCode):
     """See ``Engine``. ``server_url`` may have a path, when a proxy serves it below one."""
 
     # ---- sessions ----
