@@ -195,7 +195,7 @@ TEST(Config, ProvidersMayHaveStandIns) {
   EXPECT_EQ(read({{"SANDBOX_PROVIDER", "docker"}}).provider, "docker");
 }
 
-TEST_F(ConfigTest, WarmLanguagesAreThoseThatHaveInterpreters) {
+TEST(Config, WarmLanguagesAreThoseThatHaveInterpreters) {
   EXPECT_EQ(read({{"WARM_LANGUAGES", "python, javascript"}}).warm,
             (std::vector<std::string>{"python", "javascript"}));
   EXPECT_NE(complaint({{"WARM_LANGUAGES", "python,cobol"}}).find("WARM_LANGUAGES"),

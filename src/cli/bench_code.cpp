@@ -22,7 +22,9 @@ BenchClock::duration context_time(BenchClient& client, const std::string& sessio
 
 Samples context_times(const Config& config, const std::vector<std::string>& settings,
                       unsigned rounds) {
-  const BenchServer server{config, kPool, kFullCore, settings};
+  std::vector<std::string> all{"POOL_REFILL_DELAY_SECONDS=0"};
+  all.insert(all.end(), settings.begin(), settings.end());
+  const BenchServer server{config, kPool, kFullCore, all};
   BenchClient client{server.port()};
   Samples times;
   for (unsigned round = 0; round < rounds; ++round) {
