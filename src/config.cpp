@@ -131,6 +131,14 @@ std::string apply_level(Config& config, const std::string& value) {
 }
 
 // "docker=native,e2b=native", or "none".
+std::string apply_warm(Config& config, const std::string& value) {
+  words([](Config& to, std::vector<std::string> v) { to.warm = std::move(v); })(config, value);
+  for (const std::string& one : config.warm) {
+    if (one != "python" && one != "javascript") return "must be python, javascript, or both";
+  }
+  return {};
+}
+
 std::string apply_aliases(Config& config, const std::string& value) {
   std::string problem;
   const Apply each = words([&problem](Config& to, const std::vector<std::string>& list) {
@@ -217,6 +225,8 @@ std::vector<Setting> sessions_settings() {
        text([](Config& c, const std::string& v) { c.policy = v; })},
       {"ALLOWED_POLICIES", "(all)", "policies that clients may choose, with commas between them",
        words([](Config& c, std::vector<std::string> v) { c.policies = std::move(v); })},
+      {"WARM_LANGUAGES", "(none)",
+       "start interpreters ahead in ready sandboxes: python, javascript", apply_warm},
       {"REGISTRY_DIR", "(none)", "a registry of your own: environments, agents, tools, policies",
        text([](Config& c, const std::string& v) { c.registry_dir = v; })},
       {"SANDBOX_PROVIDER", "native", "who makes sandboxes unless a session says otherwise",

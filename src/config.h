@@ -48,6 +48,7 @@ struct Config {
   std::uint64_t max_total_files = 1000;
   std::string policy = "strict";
   std::vector<std::string> policies;  // that clients may choose; empty: all
+  std::vector<std::string> warm;      // languages whose interpreters wait in ready sandboxes
   std::string registry_dir;
   std::string provider;  // the default; empty: native
   // Who asks for the first gets the second, where the first is not set up.

@@ -204,6 +204,13 @@ TEST(Config, ProvidersMayHaveStandIns) {
   EXPECT_EQ(read({{"SANDBOX_PROVIDER", "docker"}}).provider, "docker");
 }
 
+TEST(Config, WarmLanguagesAreThoseThatHaveInterpreters) {
+  EXPECT_EQ(read({{"WARM_LANGUAGES", "python, javascript"}}).warm,
+            (std::vector<std::string>{"python", "javascript"}));
+  EXPECT_NE(complaint({{"WARM_LANGUAGES", "python,cobol"}}).find("WARM_LANGUAGES"),
+            std::string::npos);
+}
+
 TEST(Config, AllThatIsWrongIsSaidAtOnce) {
   const std::string text =
       complaint({{"PORT", "x"}, {"MEMORY_LIMIT", "1"}, {"LOG_LEVEL", "loud"}, {"HOST", "0.0.0.0"}});

@@ -28,6 +28,7 @@ constexpr Group kGroups[] = {
     {"streams", stream_rows},
     {"burst", burst_rows},
     {"memory", memory_rows},
+    {"code", code_rows},
     {"docker", docker_rows},
 };
 

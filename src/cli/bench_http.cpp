@@ -11,7 +11,6 @@
 
 #include <charconv>
 #include <cstring>
-#include <vector>
 
 namespace tb::cli {
 namespace {

@@ -18,6 +18,7 @@ class BenchServer {
  public:
   // Starts `threadbox serve` on a free port with these settings and waits until it answers. Its
   // policy is the default one, strict: what that costs is in the figures.
+  // `more` are settings beside those, as NAME=value.
   BenchServer(const Config& config, std::size_t pool, unsigned cpu_quota,
               const std::vector<std::string>& more = {});
   ~BenchServer();

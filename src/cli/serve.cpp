@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "api/code.h"
 #include "api/router.h"
 #include "api/service.h"
 #include "cli/commands.h"
@@ -79,6 +80,7 @@ class Program {
                   {pool_settings(config), config.policy, config.session_timeout}),
         service_(service_of(config, sessions_, metrics_)),
         runs_(loop.get_executor()),
+        contexts_(loop.get_executor(), sessions_, runs_, {config.output.inline_bytes}),
         router_(metrics_),
         server_(
             loop.get_executor(), server_limits(),
@@ -179,6 +181,7 @@ class Program {
     api::add_health_routes(router_, service_);
     api::add_process_routes(router_, service_);
     api::add_shell_routes(router_, service_, runs_);
+    api::add_code_routes(router_, service_, contexts_);
     api::add_session_routes(router_, service_);
     api::add_tool_routes(router_, service_);
     api::add_e2b_routes(router_, service_);
@@ -228,6 +231,8 @@ class Program {
     if (config.aggressive_cleanup) settings.idle = config.pool_idle;
     settings.kind.environment = config.environment;
     settings.kind.limits = config.limits;
+    settings.kind.warm = config.warm;
+    settings.warm = code::Contexts::warm;
     return settings;
   }
 
@@ -278,6 +283,7 @@ class Program {
   session::Sessions sessions_;
   api::Service service_;
   shell::Runs runs_;
+  code::Contexts contexts_;
   api::Router router_;
   http::Server server_;
   Signal stop_;

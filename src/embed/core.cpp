@@ -44,6 +44,7 @@ Core::Core(asio::io_context& loop, const Config& the_config, const registry::Reg
       sessions(loop.get_executor(), {providers, store, events, registry},
                {pool_of(the_config), the_config.policy, the_config.session_timeout, true}),
       runs(loop.get_executor()),
+      contexts(loop.get_executor(), sessions, runs, {the_config.output.inline_bytes}),
       tasks_(loop.get_executor(), [](const std::string&, std::exception_ptr) {}) {
   provider.share();
   provider.start_ahead(config.prestart);
@@ -151,6 +152,17 @@ std::shared_ptr<Transfer> Core::transfer(std::uint64_t handle) const {
   const auto found = transfers_.find(handle);
   if (found == transfers_.end()) throw Error{Code::unavailable, "the transfer was broken off"};
   return found->second;
+}
+
+std::shared_ptr<CodeStream> Core::code_stream(std::uint64_t handle) const {
+  const auto found = code_streams_.find(handle);
+  if (found == code_streams_.end()) throw Error{Code::conflict, "the stream was closed"};
+  return found->second;
+}
+
+std::uint64_t Core::add(std::shared_ptr<CodeStream> stream) {
+  code_streams_.emplace(next_transfer_, std::move(stream));
+  return next_transfer_++;
 }
 
 std::uint64_t Core::add(std::shared_ptr<Transfer> transfer) {

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "code/contexts.h"
 #include "config.h"
 #include "embed/sharing.h"
 #include "native/provider.h"
@@ -27,6 +28,17 @@ struct Transfer {
   std::unique_ptr<sandbox::NewFile> writing;
   std::uint64_t at = 0;  // bytes that were read or written
   std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
+};
+
+// A call of code whose events a caller takes one after another.
+struct CodeStream {
+  explicit CodeStream(asio::any_io_executor executor) : changed(executor) {}
+  std::string lines;  // of JSON, that nobody has taken yet
+  bool over = false;
+  bool left = false;  // nobody will
+  std::exception_ptr failure;
+  Signal changed;
+  std::shared_ptr<code::Wake> wake;  // has the call look whether somebody is there
 };
 
 class Core {
@@ -51,6 +63,13 @@ class Core {
   std::uint64_t add(std::shared_ptr<Transfer> transfer);
   void drop(std::uint64_t handle) { transfers_.erase(handle); }
 
+  std::shared_ptr<CodeStream> code_stream(std::uint64_t handle) const;
+  std::uint64_t add(std::shared_ptr<CodeStream> stream);
+  void drop_code(std::uint64_t handle) { code_streams_.erase(handle); }
+  void spawn(std::string name, std::function<awaitable<void>()> task) {
+    tasks_.spawn(std::move(name), std::move(task));
+  }
+
   // While it runs, or until another program has its sandbox, no other command begins in its shell.
   void keep(shell::Run run);
 
@@ -68,6 +87,7 @@ class Core {
   session::MemoryStore store;  // what must last is in the labels that the keeper holds
   session::Sessions sessions;
   shell::Runs runs;
+  code::Contexts contexts;
   std::vector<jail::Barrier> barriers;
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
 
@@ -82,6 +102,7 @@ class Core {
   TaskGroup tasks_;
   std::unordered_set<std::string> wanted_;  // sandboxes that others wait for
   std::unordered_map<std::uint64_t, std::shared_ptr<Transfer>> transfers_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<CodeStream>> code_streams_;
   std::uint64_t next_transfer_ = 1;
 };
 

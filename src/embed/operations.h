@@ -4,6 +4,7 @@
 #pragma once
 
 #include <csignal>
+#include <functional>
 
 #include "embed/core.h"
 #include "embed/views.h"
@@ -37,12 +38,14 @@ struct Stopper {
   bool interrupts = false;  // else kills; what runs in a shell must leave it alive
   bool wanted = false;
   std::shared_ptr<sandbox::Process> process;
+  std::function<void()> how;  // instead, for what is no process
   void stop() {
     wanted = true;
     check();
   }
   // Also for a process that was set after it was wanted.
   void check() {
+    if (wanted && how) return how();
     if (!wanted || !process || process->exit()) return;
     if (interrupts) {
       process->signal(SIGINT, true);
@@ -109,6 +112,28 @@ awaitable<ProcessView> start_in_shell(CoreRef core, std::string id, std::uint32_
                                       sandbox::Command command, std::shared_ptr<Stopper> stopper);
 awaitable<void> interrupt_shell(CoreRef core, std::string id, std::uint32_t number);
 awaitable<void> close_shell(CoreRef core, std::string id, std::uint32_t number);
+
+// ---- code: code.cpp. Answers are JSON, as the routes have it ----
+struct CodeCall {
+  code::Cell cell;
+  std::optional<std::string> language;  // absent: the context's, or Python
+  std::optional<std::string> context;   // absent: the usual one
+};
+// When it is its turn, to its end. `stopper` interrupts it.
+awaitable<std::string> run_code(CoreRef core, std::string id, CodeCall call,
+                                std::shared_ptr<Stopper> stopper);
+// The same as lines, by a handle.
+awaitable<std::uint64_t> begin_code(CoreRef core, std::string id, CodeCall call);
+// Those that have come meanwhile; waits for some. Empty at the end.
+awaitable<std::string> next_code(CoreRef core, std::uint64_t handle);
+// Who leaves early interrupts it.
+awaitable<void> end_code(CoreRef core, std::uint64_t handle);
+awaitable<std::string> create_context(CoreRef core, std::string id, code::ContextSpec spec);
+awaitable<std::string> contexts(CoreRef core, std::string id);
+awaitable<std::string> context(CoreRef core, std::string id, std::string name);
+awaitable<std::string> restart_context(CoreRef core, std::string id, std::string name);
+awaitable<std::string> interrupt_context(CoreRef core, std::string id, std::string name);
+awaitable<void> remove_context(CoreRef core, std::string id, std::string name);
 
 // ---- whole files by name, and piece by piece: files.cpp ----
 awaitable<sandbox::FileInfo> upload(CoreRef core, std::string id, std::string name,

@@ -60,11 +60,20 @@ class EnvironmentReader {
           [&](const Node& n) {
             to_.warm_pool = reader_.whole("warm_pool", n, 0, 10'000).value_or(0);
           }},
+         {"warm", [&](const Node& n) { read_warm(n); }},
          {"capabilities", [&](const Node& n) { reader_.texts("capabilities", n); }}});
     return std::move(to_);
   }
 
  private:
+  void read_warm(const Node& node) {
+    to_.warm = reader_.texts("warm", node);
+    for (std::size_t i = 0; i < to_.warm.size(); ++i) {
+      if (to_.warm[i] == "python" || to_.warm[i] == "javascript") continue;
+      reader_.fail(node.items[i].line, "warm is a list of python and javascript");
+    }
+  }
+
   void read_root(const Node& node) {
     const std::string text = reader_.text("root", node);
     if (text == "host") {

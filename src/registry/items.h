@@ -50,6 +50,7 @@ struct Environment : Item {
   std::string policy;  // empty: the server's default
   Network network = Network::none;
   std::size_t warm_pool = 0;
+  std::vector<std::string> warm;  // languages whose interpreters wait in those of the warm pool
 };
 
 // A word of a command: text, and then the value of a parameter, if it names one.

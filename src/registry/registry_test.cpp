@@ -105,7 +105,7 @@ TEST_F(Directory, ReadsEveryKeyOfAnEnvironment) {
         "name: mine\ndescription: d\nprovider: native\nroot: /srv/image\nimage: i\ntemplate: t\n"
         "resources: {memory: 1Gi, disk: 64m, cpu: 2, pids: 99, timeout: 60, command_timeout: 5}\n"
         "mounts: [\"data:/data\", \"/x:/y:ro\"]\nenvironment: {A: 1, B: \"\"}\npolicy: wide\n"
-        "network: internet\nwarm_pool: 3\ncapabilities: [x]\n");
+        "network: internet\nwarm_pool: 3\nwarm: [python]\ncapabilities: [x]\n");
   const Registry registry = load();
   const Environment& mine = *registry.find_environment("mine");
   EXPECT_EQ(mine.provider, "native");
@@ -123,6 +123,7 @@ TEST_F(Directory, ReadsEveryKeyOfAnEnvironment) {
             (std::vector<std::pair<std::string, std::string>>{{"A", "1"}, {"B", ""}}));
   EXPECT_EQ(mine.network, Network::internet);
   EXPECT_EQ(mine.warm_pool, 3u);
+  EXPECT_EQ(mine.warm, std::vector<std::string>{"python"});
   EXPECT_EQ(mine.source, "environments/a.yaml");
 }
 
@@ -136,7 +137,7 @@ TEST_F(Directory, TellsAllProblemsOfAllFilesAtOnce) {
   write("prompts/p.yaml", "name: p p\nsystem_prompt: s\n");
   const Lines expected = {
       "environments/a.yaml:2: unknown key 'colour'; known are name, description, provider, root, "
-      "image, template, resources, mounts, environment, policy, network, warm_pool and "
+      "image, template, resources, mounts, environment, policy, network, warm_pool, warm and "
       "capabilities",
       "environments/a.yaml:4: memory must be a size such as 512Mi or 1Gi, and 16Mi at least",
       "environments/a.yaml:5: cpu must be a number from 0.01 to 64",

@@ -97,6 +97,7 @@ Kind Sessions::kind_of(const registry::Environment* environment, const std::stri
   }
   kind.limits = limits_of(usual.limits, environment->resources);
   kind.network = environment->network == registry::Network::internet;
+  if (!environment->warm.empty()) kind.warm = environment->warm;
   std::string inside = environment->root;
   if (takes == Providers::Takes::image) inside = environment->image;
   if (takes == Providers::Takes::sandbox_template) inside = environment->sandbox_template;

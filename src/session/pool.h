@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@ struct Kind {
   std::vector<std::string> programs;  // that it is confined to; empty: any
   bool network = false;
   std::vector<sandbox::Mount> mounts = {};
+  std::vector<std::string> warm = {};  // languages whose interpreters wait in those that are ready
   bool operator==(const Kind&) const = default;
 };
 
@@ -35,6 +37,8 @@ struct PoolSettings {
   Milliseconds sweep = 5min;  // how often that is looked at
   bool labelled = true;       // ready ones are for the next server; else they go with this one
   Kind kind;                  // of those that are ready
+  // Starts one of Kind::warm; null: nobody can.
+  std::function<awaitable<void>(std::shared_ptr<sandbox::Sandbox>, std::string language)> warm;
 };
 
 // A kind of which so many are ready whatever happens, beside the others.
@@ -94,6 +98,7 @@ class Pool {
   awaitable<std::shared_ptr<sandbox::Sandbox>> make_now(Kind kind);
   awaitable<void> tend();
   awaitable<void> make_ready(Kind kind, std::string label);
+  awaitable<void> warm_up(std::shared_ptr<sandbox::Sandbox> sandbox, const Kind& kind);
   awaitable<void> remove_ready(Shelf& shelf);
   void put_on_shelf(const std::string& label, std::shared_ptr<sandbox::Sandbox> sandbox);
   std::size_t total() const { return ready() + used_ + making_; }

@@ -2,6 +2,7 @@
 // What keeps a session from being idle.
 #include "base/error.h"
 #include "base/log.h"
+#include "session/interpreters.h"
 #include "session/sessions.h"
 
 namespace tb::session {
@@ -17,7 +18,8 @@ bool in_use(const Session& session) {
   if (session.uses > 0) return true;
   if (!session.sandbox) return false;
   for (const auto& process : session.sandbox->processes()) {
-    if (!process->exit()) return true;
+    const bool waits = process->info().tag.starts_with(kInterpreterTag);
+    if (!process->exit() && !waits) return true;
   }
   return false;
 }

@@ -86,6 +86,17 @@ def test_a_command_sees_the_image_and_nothing_of_the_host(in_image, box):
     assert in_image.stdout(box, "pwd; id -u; id -un") == "/workspace\n1000\nsandboxuser\n"
 
 
+def test_an_interpreter_that_the_image_has_not_is_named(in_image):
+    box = in_image.create(policy="open")
+    for language, program in (("python", "python3"), ("javascript", "node")):
+        reply = in_image.post(f"/api/sessions/{box}/code", {"code": "1", "language": language})
+        assert reply.status == 400, reply
+        assert f"no {program} in this sandbox" in reply.json["error"]
+        assert "an image that has it, or another language" in reply.json["error"]
+    reply = in_image.post(f"/api/sessions/{box}/code", {"code": "echo x", "language": "bash"})
+    assert reply.json["stdout"] == "x\n"
+
+
 def test_the_image_keeps_its_users_and_gets_ours(in_image, box):
     users = in_image.stdout(box, "cat /etc/passwd")
     assert "alice:x:500" in users and "sandboxuser:x:1000" in users

@@ -12,6 +12,8 @@ MANUAL = pathlib.Path(__file__).resolve().parents[2] / "docs" / "api.md"
 OPERATIONS = {"createSession", "getSession", "getStatus", "cleanup", "execute", "startProcess",
               "listProcesses", "getProcess", "endProcess", "readOutput", "writeInput",
               "closeInput", "resizeTerminal", "signalProcess", "attach", "startAndAttach",
+              "runCode", "e2bExecute", "createContext", "listContexts", "getContext",
+              "deleteContext", "restartContext", "interruptContext",
               "openShell", "listShells", "getShell", "closeShell", "runInShell", "interruptShell",
               "statFile", "removeFile", "listTree", "readFile", "writeFile", "editFile",
               "globFiles", "searchFiles", "makeDirectory", "moveFile", "downloadArchive",
@@ -371,7 +373,7 @@ def test_the_lines_of_the_manual_work(server, tmp_path):
     done = subprocess.run(["bash", "-euc", script], cwd=tmp_path, capture_output=True, text=True,
                           timeout=60)
     assert done.returncode == 0, done.stderr
-    assert '"error"' not in done.stdout, done.stdout
+    assert '"error":"' not in done.stdout, done.stdout
     assert '"stdout":"hello\\n"' in done.stdout and '"cleaned_up"' in done.stdout
     assert "event: exit" in done.stdout and "hello from outside" in done.stdout
     assert (tmp_path / "copy.csv").read_text() == "a,b\n1,2\n"

@@ -35,10 +35,11 @@ ALLOWED = {
     "hooks": {"session", "sandbox", "net", "http", "os", "base"},
     "store": {"session", "base", "os/test_dir.h", "hooks/outbox.h"},
     "shell": {"sandbox", "base"},
+    "code": {"session", "shell", "sandbox", "base"},
     "cluster": {"session", "http", "base"},
     "storage": {"sandbox", "os", "base"},
-    "api": {"session", "registry", "storage", "shell", "sandbox", "hooks", "net", "http",
-            "base"},
+    "api": {"session", "registry", "storage", "shell", "code", "sandbox", "hooks", "net",
+            "http", "base"},
 }
 SEES_ALL = {"", "cli", "embed"}
 

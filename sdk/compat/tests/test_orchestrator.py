@@ -34,9 +34,13 @@ def test_integration_points(tmp_path, monkeypatch):
     assert (session["provider"], session["status"], session["url"]) == ("e2b", "running", None)
     assert (tmp_path / f"storage/sessions/session_{session['session_id']}").is_dir()
     assert alive(session["sandbox_id"])
-    with pytest.raises(NotImplementedError, match="runs commands, not python code"):
-        lifecycle.sandbox_mgr.execute_code(
-            session_id=session["session_id"], code="print('Hello World')")
+    def execute(code):
+        return lifecycle.sandbox_mgr.execute_code(session_id=session["session_id"], code=code)
+
+    assert execute("print('Hello World'); x = 41") == {
+        "stdout": "Hello World\n", "stderr": "", "error": None, "results": [], "artifacts": []}
+    assert execute("x + 1")["results"] == [{"text": "42", "is_main_result": True}]
+    assert execute("1 / 0")["error"]["name"] == "ZeroDivisionError"
     assert lifecycle.stop(session["session_id"], session["sandbox_id"]) is True
     assert not alive(session["sandbox_id"])
     assert lifecycle.stop(session["session_id"], session["sandbox_id"]) is True

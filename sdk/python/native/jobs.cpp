@@ -185,7 +185,7 @@ std::uint32_t process_number(Arguments& in) {
 
 Job make_job(std::string_view name, Arguments arguments) {
   for (const std::span<const JobRow> rows :
-       {std::span<const JobRow>{kJobs}, file_jobs(), shell_jobs()}) {
+       {std::span<const JobRow>{kJobs}, file_jobs(), shell_jobs(), code_jobs()}) {
     for (const JobRow& row : rows) {
       if (row.name != name) continue;
       Job made = row.make(arguments);

@@ -19,6 +19,7 @@ struct JobRow {
 };
 std::span<const JobRow> file_jobs();
 std::span<const JobRow> shell_jobs();
+std::span<const JobRow> code_jobs();
 
 // The number of a process or a shell.
 std::uint32_t process_number(Arguments& in);

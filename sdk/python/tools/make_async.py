@@ -18,11 +18,14 @@ FILES = {
     "_processes.py": "_async_processes.py",
     "_shells.py": "_async_shells.py",
     "_storage.py": "_async_storage.py",
+    "_code.py": "_async_code.py",
 }
 CLASSES = [
     "Artifacts",
     "Attachment",
     "BatchSandboxClient",
+    "Code",
+    "CodeContext",
     "Files",
     "Process",
     "Processes",
@@ -51,7 +54,7 @@ WORDS = [
     (r"-> Generator\[(.+), None, None\]:", r"-> AsyncGenerator[\1, None]:"),
     (r"__(enter|exit|iter)__", r"__a\1__"),
     (r"    def __aenter__", "    async def __aenter__"),
-    (r"from \._(files|processes|shells|storage) import", r"from ._async_\1 import"),
+    (r"from \._(code|files|processes|shells|storage) import", r"from ._async_\1 import"),
     (r"\biterate\((.*)\)\n", r"\1\n"),
 ]  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from threadbox import Session, UnsupportedError
+from threadbox import CodeResult, Session
 
 from . import _boxes as boxes
 
@@ -29,12 +29,18 @@ class E2BSandboxManager:
         return session.session_id
 
     def execute_code(self, session_id: str, code: str, language: str = "python") -> dict[str, Any]:
-        """Not possible yet: raises ``UnsupportedError``, a ``NotImplementedError``."""
-        self._sandbox(session_id)
-        raise UnsupportedError(
-            f"this version runs commands, not {language} code with a state: write the code to a "
-            "file with write_file, and run that with execute of threadbox.SandboxClient"
-        )
+        """Runs code where the last call of the same language left off: ``stdout``, ``stderr``,
+        ``error`` (None, or ``name``, ``value`` and ``traceback``), ``results`` and ``artifacts``.
+        """
+        execution = self._sandbox(session_id).execute_code(code, language)
+        error = execution.error
+        return {
+            "stdout": execution.stdout,
+            "stderr": execution.stderr,
+            "error": None if error is None else vars(error).copy(),
+            "results": [_shown(result) for result in execution.results],
+            "artifacts": list(execution.artifacts),
+        }
 
     def read_file(self, session_id: str, file_path: str) -> bytes:
         return self._sandbox(session_id).download_file_to_bytes(_in_workspace(file_path))
@@ -71,6 +77,11 @@ class E2BSandboxManager:
 
 
 E2BManager = E2BSandboxManager
+
+
+def _shown(result: CodeResult) -> dict[str, Any]:
+    shown = {name: result[name] for name in result.formats()}
+    return {**shown, "is_main_result": result.is_main_result}
 
 
 def _in_workspace(path: str) -> str:

@@ -11,11 +11,22 @@
 """
 
 from ._async import AsyncBatchSandboxClient, AsyncSandboxClient, AsyncSession
+from ._async_code import AsyncCode, AsyncCodeContext
 from ._async_files import AsyncFiles
 from ._async_processes import AsyncAttachment, AsyncProcess, AsyncProcesses
 from ._async_shells import AsyncShell, AsyncShells
 from ._async_storage import AsyncArtifacts, AsyncVolumes
+from ._code import Code, CodeContext
 from ._engine import Ended, Event, Executed, Exited, FileInfo, Output, ProcessInfo, Started
+from ._engine_code import (
+    CodeError,
+    CodeEvent,
+    CodeOutput,
+    CodeResult,
+    ContextInfo,
+    Execution,
+    Logs,
+)
 from ._engine_files import Edited, Found, Lines, Match, Unpacked
 from ._engine_shells import ShellInfo, ShellRun
 from ._engine_storage import ArtifactInfo, VolumeInfo
@@ -50,6 +61,8 @@ __all__ = [
     "AsyncArtifacts",
     "AsyncAttachment",
     "AsyncBatchSandboxClient",
+    "AsyncCode",
+    "AsyncCodeContext",
     "AsyncFiles",
     "AsyncProcess",
     "AsyncProcesses",
@@ -61,14 +74,22 @@ __all__ = [
     "Attachment",
     "BatchSandboxClient",
     "CapacityError",
+    "Code",
+    "CodeContext",
+    "CodeError",
+    "CodeEvent",
+    "CodeOutput",
+    "CodeResult",
     "CommandRefusedError",
     "ConflictError",
+    "ContextInfo",
     "EditError",
     "Edited",
     "Ended",
     "Event",
     "ExecuteResult",
     "Executed",
+    "Execution",
     "Exited",
     "FileInfo",
     "FileListResult",
@@ -77,6 +98,7 @@ __all__ = [
     "InvalidRequestError",
     "LimitExceededError",
     "Lines",
+    "Logs",
     "Match",
     "Output",
     "Process",

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from . import _core as core
+from ._async_code import AsyncCode, make_cell
 from ._async_files import AsyncFiles
 from ._async_processes import AsyncProcesses
 from ._async_shells import AsyncShells
@@ -23,6 +24,7 @@ from ._engine import (
     Engine,
     Event,
 )
+from ._engine_code import Execution
 from ._modes import choose_mode, make_engine
 from ._results import (
     ExecuteResult,
@@ -124,6 +126,23 @@ class _Commands:
     def shells(self) -> AsyncShells:
         """To keep directory, variables and functions between commands."""
         return AsyncShells(self._session())
+
+    @property
+    def code(self) -> AsyncCode:
+        """To run Python, JavaScript and bash that keep their state between calls."""
+        return AsyncCode(self._session())
+
+    async def execute_code(
+        self,
+        code: str,
+        language: str = "python",
+        timeout: float = DEFAULT_TIMEOUT,
+        *,
+        env: Mapping[str, str] | None = None,
+    ) -> Execution:
+        """Runs code in the usual context of its language: see ``AsyncCode.run``."""
+        session, cell = self._session(), make_cell(code, language, None, env, timeout)
+        return await core.code_engine(session.engine).run_code(session.session_id, cell)
 
     @property
     def files(self) -> AsyncFiles:

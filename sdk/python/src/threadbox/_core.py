@@ -31,6 +31,7 @@ from ._engine import (
     Uploaded,
     run,
 )
+from ._engine_code import CodeEngine
 from ._engine_files import FileEngine
 from ._engine_shells import ShellEngine
 from ._engine_storage import StorageEngine
@@ -325,6 +326,15 @@ def storage_engine(engine: Engine) -> StorageEngine:
     if not hasattr(engine, "create_volume"):
         raise UnsupportedError("volumes and artifacts are a server's: use remote mode")
     return cast(StorageEngine, engine)
+
+
+def code_engine(engine: Engine) -> CodeEngine:
+    if not hasattr(engine, "run_code"):
+        raise UnsupportedError(
+            "this engine runs commands, not code with a state: use a server (mode='remote'), or "
+            "write the code to a file and execute that"
+        )
+    return cast(CodeEngine, engine)
 
 
 def shell_engine(engine: Engine) -> ShellEngine:

@@ -28,6 +28,7 @@ from ._engine import (
 )
 from ._local_base import HALF
 from ._local_calls import LoopCalls
+from ._local_code import LocalCode
 from ._local_files import PIECE, LocalFiles
 from ._local_output import Cutter, LocalChannel
 from ._local_shells import LocalShells
@@ -39,7 +40,7 @@ from ._validate import check_signal
 SIGN = 15.0  # seconds after which a wait for output begins anew
 
 
-class LocalEngine(LocalFiles, LocalShells):
+class LocalEngine(LocalFiles, LocalShells, LocalCode):
     """See ``Engine``."""
 
     # ---- sessions ----

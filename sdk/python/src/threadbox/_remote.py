@@ -11,12 +11,13 @@ from urllib.parse import quote, urlencode
 from . import _parse as parse
 from ._engine import SessionInfo, SessionSpec
 from ._remote_base import CLEANUP, CREATE, FIND, LIST
+from ._remote_code import RemoteCode
 from ._remote_files import RemoteFiles
 from ._remote_shells import RemoteShells
 from ._remote_storage import RemoteStorage
 
 
-class RemoteEngine(RemoteShells, RemoteFiles, RemoteStorage):
+class RemoteEngine(RemoteShells, RemoteFiles, RemoteCode, RemoteStorage):
     """See ``Engine``. ``server_url`` may have a path, when a proxy serves it below one."""
 
     # ---- sessions ----

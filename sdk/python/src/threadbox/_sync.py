@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from . import _core as core
+from ._code import Code, make_cell
 from ._current import Current
 from ._engine import (
     DEFAULT_TIMEOUT,
@@ -20,6 +21,7 @@ from ._engine import (
     iterate,
     run,
 )
+from ._engine_code import Execution
 from ._files import Files
 from ._modes import choose_mode, make_engine
 from ._processes import Processes
@@ -125,6 +127,23 @@ class _Commands:
     def shells(self) -> Shells:
         """To keep directory, variables and functions between commands."""
         return Shells(self._session())
+
+    @property
+    def code(self) -> Code:
+        """To run Python, JavaScript and bash that keep their state between calls."""
+        return Code(self._session())
+
+    def execute_code(
+        self,
+        code: str,
+        language: str = "python",
+        timeout: float = DEFAULT_TIMEOUT,
+        *,
+        env: Mapping[str, str] | None = None,
+    ) -> Execution:
+        """Runs code in the usual context of its language: see ``Code.run``."""
+        session, cell = self._session(), make_cell(code, language, None, env, timeout)
+        return run(core.code_engine(session.engine).run_code(session.session_id, cell))
 
     @property
     def files(self) -> Files:
