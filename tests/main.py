@@ -252,6 +252,7 @@ STAGES = [
     ("policy", lambda: pytest("tests/policy")),
     ("e2e", lambda: pytest("tests/e2e")),
     ("compat", lambda: pytest("tests/compat")),
+    ("deploy", lambda: pytest("tests/deploy")),
     ("sdk", sdk),
     ("security", lambda: pytest("tests/security")),
     ("faults", lambda: pytest("tests/faults")),
@@ -264,6 +265,7 @@ LONG = [
     ("headers", lambda: script("tests/tidy/headers.sh", "build/release")),
     ("fuzz", lambda: script("tests/fuzz/run.sh", "60")),
     ("soak", lambda: pytest("tests/faults", "--long")),
+    ("deploy-long", lambda: pytest("tests/deploy", "--long", "-m", "long")),
 ]
 
 
