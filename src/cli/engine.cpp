@@ -52,7 +52,7 @@ void check_reachable(const std::filesystem::path& dir) {
 
 }  // namespace
 
-bool prepare(const Config& config, std::vector<std::string> roots) {
+void prepare_state(const Config& config) {
   namespace fs = std::filesystem;
   const unsigned uid = server_uid();
   const std::string output = config.state_dir + "/output";
@@ -65,9 +65,13 @@ bool prepare(const Config& config, std::vector<std::string> roots) {
     check(::chmod(dir.c_str(), 0700), "chmod " + dir);
     if (::geteuid() == 0) check(::chown(dir.c_str(), uid, uid), "chown " + dir);
   }
+}
+
+bool prepare(const Config& config, std::vector<std::string> roots) {
+  prepare_state(config);
   native::KeeperLaunch launch;
   launch.state_dir = config.state_dir;
-  launch.server_uid = uid;
+  launch.server_uid = server_uid();
   launch.grace_seconds = static_cast<unsigned>(config.keeper_grace.count());
   launch.environments = std::move(roots);
   launch.environments.push_back(config.environment);

@@ -17,7 +17,10 @@ namespace tb::cli {
 // one. Our own without root.
 unsigned server_uid();
 
-// Makes the state directory and starts its keeper if none runs, for the environment of the settings
+// Makes the state directory, with what the server owns in it.
+void prepare_state(const Config& config);
+
+// The same, and starts its keeper if none runs, for the environment of the settings
 // and for `roots`. True: it was started now.
 bool prepare(const Config& config, std::vector<std::string> roots = {});
 

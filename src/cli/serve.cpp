@@ -3,17 +3,17 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 
-#include <boost/asio/signal_set.hpp>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <functional>
 
+#include "api/probes.h"
 #include "api/router.h"
 #include "api/service.h"
 #include "cli/commands.h"
 #include "cli/engine.h"
 #include "cli/hooks.h"
+#include "cli/watching.h"
 #include "http/listener.h"
 #include "http/server.h"
 #include "registry/registry.h"
@@ -23,6 +23,7 @@
 namespace tb::cli {
 namespace {
 
+constexpr auto kKeeperPatience = 2s;   // until one that says nothing is away
 constexpr std::uint64_t kSpooled = 8;  // of the largest uploads may wait for their session's name
 
 const char* state_name(std::uint8_t state) {
@@ -50,9 +51,10 @@ registry::Registry load_registry(const Config& config) {
 class Program {
  public:
   Program(asio::io_context& loop, const Config& config, registry::Registry& registry,
-          HookFiles files)
+          const os::Supervisor& supervisor, HookFiles files)
       : config_(config),
         registry_(registry),
+        supervisor_(supervisor),
         events_(metrics_, config.log_commands),
         provider_(loop.get_executor(), config.state_dir, config.output),
         providers_(providers_of(config, provider_)),
@@ -69,27 +71,12 @@ class Program {
             [](const std::string& where, std::exception_ptr) {
               log(LogLevel::error, "request_failed", {{"where", where}});
             }),
+        keeper_watch_(loop.get_executor(), provider_),
+        heartbeat_(loop.get_executor(), supervisor),
         stop_(loop.get_executor()) {
-    router_.set_cors({config.cors_origins});
-    api::add_seed_routes(router_, service_);
-    api::add_file_routes(router_, service_);
-    api::add_upload_routes(router_, service_);
-    api::add_file_operation_routes(router_, service_);
-    api::add_status_routes(router_, service_);
-    api::add_health_routes(router_, service_);
-    api::add_process_routes(router_, service_);
-    api::add_shell_routes(router_, service_, runs_);
-    api::add_session_routes(router_, service_);
-    api::add_tool_routes(router_, service_);
-    api::add_e2b_routes(router_, service_);
-    api::add_registry_routes(router_, service_);
-    api::add_metrics_routes(router_, service_);
+    add_routes();
     metrics_.http_connections.read_by(
         [this] { return static_cast<double>(server_.connections()); });
-    service_.hook_rules = hook_rules(config);
-    service_.deliveries = &hooks_.deliveries();
-    api::add_webhook_routes(router_, service_);
-    api::add_docs_routes(router_);
     provider_.on_lost([this](bool in_order) {
       if (stopping_) return;
       if (!in_order) {
@@ -116,6 +103,12 @@ class Program {
     }
   }
 
+  // All that is worth a line, or what the settings say.
+  void set_verbose(bool verbose) const {
+    set_log(verbose ? LogLevel::debug : config_.log_level, config_.log_json);
+    log(LogLevel::warning, "log_level_changed", {{"to", verbose ? "debug" : "LOG_LEVEL"}});
+  }
+
   awaitable<int> run(int listener) {
     const jail::Welcome welcome = co_await provider_.hello();
     for (const jail::Barrier& row : welcome.barriers) {
@@ -128,16 +121,48 @@ class Program {
     const std::uint16_t port = http::port_of(listener);
     server_.listen(listener);
     introduce(welcome, port);
+    supervisor_.tell("READY=1");
     while (!stopping_) co_await stop_.wait();
+    supervisor_.tell("STOPPING=1");
     co_await server_.close(config_.shutdown_grace);
     co_await sessions_.close();
     co_await hooks_.close();
     co_await store_.close();
+    co_await keeper_watch_.close();
     co_await provider_.close();
+    co_await heartbeat_.close();
     co_return code_;
   }
 
  private:
+  void add_routes() {
+    router_.set_cors({config_.cors_origins});
+    api::add_seed_routes(router_, service_);
+    api::add_file_routes(router_, service_);
+    api::add_upload_routes(router_, service_);
+    api::add_file_operation_routes(router_, service_);
+    api::add_status_routes(router_, service_);
+    api::add_health_routes(router_, service_);
+    api::add_probe_routes(router_, [this] { return why_not_ready(); });
+    api::add_process_routes(router_, service_);
+    api::add_shell_routes(router_, service_, runs_);
+    api::add_session_routes(router_, service_);
+    api::add_tool_routes(router_, service_);
+    api::add_e2b_routes(router_, service_);
+    api::add_registry_routes(router_, service_);
+    api::add_metrics_routes(router_, service_);
+    service_.hook_rules = hook_rules(config_);
+    service_.deliveries = &hooks_.deliveries();
+    api::add_webhook_routes(router_, service_);
+    api::add_docs_routes(router_);
+  }
+
+  awaitable<std::string> why_not_ready() {
+    if (stopping_) co_return "the server is stopping";
+    const bool answers = co_await keeper_watch_.answers(kKeeperPatience);
+    co_return answers ? "" : "the keeper does not answer";
+  }
+
   static http::ServerLimits server_limits() {
     http::ServerLimits limits;
     limits.connections_per_address = 1024;  // of 4096: one client can't take them all
@@ -200,6 +225,7 @@ class Program {
 
   const Config& config_;
   registry::Registry& registry_;
+  const os::Supervisor& supervisor_;
   session::Metrics metrics_;
   session::Events events_;
   native::NativeProvider provider_;
@@ -211,6 +237,8 @@ class Program {
   shell::Runs runs_;
   api::Router router_;
   http::Server server_;
+  KeeperWatch keeper_watch_;
+  Heartbeat heartbeat_;
   Signal stop_;
   bool stopping_ = false;
   int code_ = 0;
@@ -238,6 +266,7 @@ void raise_file_limit() {
 }  // namespace
 
 int serve(const Config& config) {
+  const os::Supervisor supervisor = os::Supervisor::of_environment();
   set_log(config.log_level, config.log_json);
   raise_file_limit();
   registry::Registry registry = load_registry(config);  // while all files can be read
@@ -248,26 +277,17 @@ int serve(const Config& config) {
   drop_privileges(server_uid());
 
   asio::io_context loop{1};
-  Program program{loop, config, registry, std::move(files)};
-  asio::signal_set signals{loop, SIGTERM, SIGINT};
-  signals.async_wait([&](boost::system::error_code error, int) {
-    if (!error) program.request_stop();
-  });
-  asio::signal_set hang_up{loop, SIGHUP};
-  std::function<void()> await_reload = [&] {
-    hang_up.async_wait([&](boost::system::error_code error, int) {
-      if (error) return;
-      program.reload();
-      await_reload();
-    });
-  };
-  await_reload();
+  Program program{loop, config, registry, supervisor, std::move(files)};
+  Signals signals{loop};
+  for (const int end : {SIGTERM, SIGINT}) signals.on(end, [&] { program.request_stop(); });
+  signals.on(SIGHUP, [&] { program.reload(); });
+  signals.on(SIGUSR1, [&] { program.set_verbose(true); });
+  signals.on(SIGUSR2, [&] { program.set_verbose(false); });
   int code = 1;
   std::exception_ptr failure;
   auto task = [&]() -> awaitable<void> {
     code = co_await program.run(listener);
     signals.cancel();
-    hang_up.cancel();
   };
   asio::co_spawn(loop, task, [&](std::exception_ptr error) {
     failure = error;
