@@ -11,6 +11,7 @@ RUN_PACKAGES="bash coreutils jq gawk bc file python3 python-is-python3 diffutils
   tar procps btrfs-progs"
 TEST_PACKAGES="python3-dev python3-venv python3-pytest python3-requests
   python3-prometheus-client python3-jsonschema openssl nodejs
+  nginx-light prometheus zsh systemd man-db dpkg
   clang-format-19 clang-tidy-19 clang-19 libclang-rt-19-dev mold
   strace util-linux
   iproute2 qemu-system-x86 cpio mmdebstrap kmod squashfs-tools e2fsprogs zstd

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config.h"
 
-#include <unistd.h>
-
 #include <charconv>
-#include <cstdlib>
 #include <limits>
 
 #include "base/error.h"
@@ -407,61 +404,6 @@ const std::vector<Setting>& settings() {
     return all;
   }();
   return table;
-}
-
-namespace {
-
-std::string default_state_dir() {
-  if (::geteuid() == 0) return "/var/lib/threadbox";
-  if (const char* data = std::getenv("XDG_DATA_HOME")) return std::string{data} + "/threadbox";
-  if (const char* home = std::getenv("HOME")) return std::string{home} + "/.local/share/threadbox";
-  return "/tmp/threadbox-" + std::to_string(::geteuid());
-}
-
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
-
-}  // namespace
-
-Config read_config() {
-  Config config;
-  config.state_dir = default_state_dir();
-  std::string wrong;
-  const auto complain = [&](const std::string& text) { wrong += "\n  " + text; };
-  for (const Setting& setting : settings()) {
-    const char* value = std::getenv(setting.name.c_str());
-    if (!value || !*value) continue;
-    const std::string problem = setting.apply(config, value);
-    if (problem.empty()) continue;
-    const bool secret = setting.name == "WEBHOOK_SECRET" || setting.name == "E2B_API_KEY";
-    complain(setting.name + "=" + (secret ? "…" : value) + ": " + problem);
-  }
-  const char* minimum = std::getenv("MIN_POOL_SIZE");
-  if (!minimum || !*minimum)
-    config.min_pool_size = std::min(config.min_pool_size, config.pool_size);
-  if (config.min_pool_size > config.pool_size) {
-    complain("MIN_POOL_SIZE must not be larger than POOL_SIZE");
-  }
-  if (config.pool_size > config.max_pool_size) {
-    complain("POOL_SIZE must not be larger than MAX_POOL_SIZE");
-  }
-  if (config.provider == "docker") config.docker = true;
-  if (!config.docker && config.docker_network != "none") {
-    complain("DOCKER_NETWORK_MODE=" + config.docker_network +
-             ": must be none: sandboxes of this machine know no other; containers do "
-             "(SANDBOX_PROVIDER=docker or DOCKER_HOST)");
-  }
-  if (config.volume_size > config.max_volume_size) {
-    complain("VOLUME_SIZE_MB must not be larger than MAX_VOLUME_SIZE_MB");
-  }
-  if (!is_loopback(config.host) && !config.allow_no_auth) {
-    complain("HOST=" + config.host +
-             ": anybody who reaches this address could run commands; set ALLOW_NO_AUTH=1 if that "
-             "is meant");
-  }
-  if (!wrong.empty()) throw Error{Code::invalid, "wrong settings:" + wrong};
-  return config;
 }
 
 }  // namespace tb

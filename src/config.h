@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Settings: environment variables under the names that their users know, read once at the start.
+// Settings under the names that their users know, read once at the start (config_sources.h).
 #pragma once
 
 #include <functional>
@@ -92,7 +92,8 @@ struct Setting {
 };
 const std::vector<Setting>& settings();
 
-// Reads the environment. Throws Error{invalid} that lists everything that is wrong, at once.
+// Of the environment and of the file that it names. Throws Error{invalid} that lists everything
+// that is wrong, at once.
 Config read_config();
 
 }  // namespace tb

@@ -4,15 +4,18 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <map>
 
 #include "cli/commands.h"
-#include "config.h"
+#include "config_sources.h"
 #include "jail/keeper.h"
 
 namespace {
 
 std::string settings_help() {
-  std::string text = "Settings (environment variables):\n";
+  std::string text =
+      "Settings: lines of a file (--config, or THREADBOX_CONFIG), environment variables, or flags "
+      "(--pool-size 5), which count in this order:\n";
   for (const tb::Setting& setting : tb::settings()) {
     char line[256];
     std::snprintf(line, sizeof line, "  %-24s %-20s %s\n", setting.name.c_str(),
@@ -32,8 +35,54 @@ void add_bench_options(CLI::App& bench, tb::cli::BenchOptions& options) {
   bench.add_option("--image", options.image, "an image that this Docker has; else any");
 }
 
+// What the command line says about settings, beside the environment.
+struct Sources {
+  std::string file;
+  std::map<std::string, std::string> flags;
+};
+
+// Each setting is a flag too; the table of `serve --help` is long enough without them.
+void add_settings(CLI::App& command, Sources& sources) {
+  command.add_option("--config", sources.file, "a file with settings, NAME=VALUE in each line");
+  for (const tb::Setting& setting : tb::settings()) {
+    const std::string flag = tb::flag_of(setting);
+    if (flag.empty()) continue;
+    command.add_option("--" + flag, sources.flags[setting.name], setting.meaning)->group("");
+  }
+}
+
+struct KeeperFlags {
+  tb::jail::KeeperOptions options;
+  unsigned grace = 600;
+  std::vector<std::string> environments;
+};
+
+// With --state-dir it is started by serve, which passes the rest; without it by a supervisor, and
+// reads the settings itself.
+CLI::App* add_keeper(CLI::App& app, KeeperFlags& flags, Sources& sources) {
+  auto* keeper = app.add_subcommand("keeper", "hold the sandboxes; serve starts one if none runs");
+  keeper->add_option("--state-dir", flags.options.state_dir)->group("");
+  keeper->add_option("--server-uid", flags.options.server_uid)->group("");
+  keeper->add_option("--ready-fd", flags.options.ready_fd)->group("");
+  keeper->add_option("--grace", flags.grace)->group("");
+  keeper->add_option("--environment", flags.environments)->group("");
+  keeper->add_option("--directory", flags.options.directories)->group("");
+  keeper->add_flag("--detach", flags.options.detach)->group("");
+  keeper->add_option("--config", sources.file, "a file with settings, NAME=VALUE in each line");
+  return keeper;
+}
+
+int run_keeper(KeeperFlags& flags) {
+  flags.options.grace = std::chrono::seconds{flags.grace};
+  auto& known = flags.options.environments;
+  known.insert(known.end(), flags.environments.begin(), flags.environments.end());
+  flags.options.allow_faults = std::getenv("THREADBOX_FAULTS") != nullptr;
+  return tb::jail::run_keeper(flags.options);
+}
+
 int dispatch(int argc, char** argv) {
   CLI::App app{"Threadbox: a persistent, isolated Linux box for every conversation of an agent."};
+  app.name("threadbox");
   app.require_subcommand(1);
   app.footer("Each command has --help. State lives under STATE_DIR.");
 
@@ -42,9 +91,9 @@ int dispatch(int argc, char** argv) {
 
   auto* stop = app.add_subcommand("stop", "end server, keeper and all sandboxes of STATE_DIR");
 
-  bool doctor_json = false;
+  bool json = false;
   auto* doctor = app.add_subcommand("doctor", "show which barriers this host gives");
-  doctor->add_flag("--json", doctor_json, "as JSON");
+  doctor->add_flag("--json", json, "as JSON");
 
   tb::cli::RunOptions run_options;
   auto* run = app.add_subcommand("run", "run one command in a throw-away sandbox");
@@ -56,19 +105,17 @@ int dispatch(int argc, char** argv) {
   add_bench_options(*bench, bench_options);
 
   auto* secret = app.add_subcommand("secret", "print the secret that callbacks are signed with");
-  auto* version = app.add_subcommand("version", "print the version");
 
-  tb::jail::KeeperOptions keeper_options;
-  unsigned grace = 600;
-  auto* keeper = app.add_subcommand("keeper", "internal: started by serve")->group("");
-  keeper->add_option("--state-dir", keeper_options.state_dir)->required();
-  keeper->add_option("--server-uid", keeper_options.server_uid);
-  keeper->add_option("--ready-fd", keeper_options.ready_fd);
-  keeper->add_option("--grace", grace);
-  std::vector<std::string> environments;
-  keeper->add_option("--environment", environments);
-  keeper->add_option("--directory", keeper_options.directories);
-  keeper->add_flag("--detach", keeper_options.detach);
+  auto* show = app.add_subcommand("config", "print every setting and where it was set");
+  show->add_flag("--json", json, "as JSON");
+
+  Sources sources;
+  for (CLI::App* each : {serve, stop, doctor, run, bench, secret, show}) {
+    add_settings(*each, sources);
+  }
+  KeeperFlags keeper_flags;
+  auto* keeper = add_keeper(app, keeper_flags, sources);
+  auto* version = app.add_subcommand("version", "print the version");
 
   CLI11_PARSE(app, argc, argv);
 
@@ -76,18 +123,15 @@ int dispatch(int argc, char** argv) {
     std::printf("threadbox %s\n", TB_VERSION);
     return 0;
   }
-  if (*keeper) {
-    keeper_options.grace = std::chrono::seconds{grace};
-    auto& known = keeper_options.environments;
-    known.insert(known.end(), environments.begin(), environments.end());
-    keeper_options.allow_faults = std::getenv("THREADBOX_FAULTS") != nullptr;
-    return tb::jail::run_keeper(keeper_options);
-  }
-  const tb::Config config = tb::read_config();
+  if (*keeper && !keeper_flags.options.state_dir.empty()) return run_keeper(keeper_flags);
+  const tb::GivenSettings given = tb::gather_settings(sources.file, sources.flags);
+  const tb::Config config = tb::read_config(given);
   if (*serve) return tb::cli::serve(config);
+  if (*keeper) return tb::cli::keeper(config);
+  if (*show) return tb::cli::show_config(tb::show_settings(config, given), json);
   if (*secret) return tb::cli::secret(config);
   if (*stop) return tb::cli::stop(config);
-  if (*doctor) return tb::cli::doctor(config, doctor_json);
+  if (*doctor) return tb::cli::doctor(config, json);
   if (*run) return tb::cli::run(config, run_options);
   if (*bench) return tb::cli::bench(config, bench_options);
   return 1;

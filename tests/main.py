@@ -255,6 +255,7 @@ STAGES = [
     ("docker", lambda: pytest("tests/docker")),
     ("e2b", lambda: pytest("tests/e2b")),
     ("compat", lambda: pytest("tests/compat")),
+    ("deploy", lambda: pytest("tests/deploy")),
     ("sdk", sdk),
     ("security", lambda: pytest("tests/security")),
     ("faults", lambda: pytest("tests/faults")),
@@ -268,6 +269,7 @@ LONG = [
     ("fuzz", lambda: script("tests/fuzz/run.sh", "60")),
     ("soak", lambda: pytest("tests/faults", "--long")),
     ("e2b-files", lambda: pytest("tests/e2b/test_file_operations.py", "--long")),
+    ("deploy-long", lambda: pytest("tests/deploy", "--long", "-m", "long")),
 ]
 
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "api/probes.h"
 #include "api/service.h"
 #include "api/web_files.h"
 #include "base/log.h"
@@ -30,6 +31,7 @@ class Docs : public testing::Test {
     add_status_routes(router_, service_);
     add_metrics_routes(router_, service_);
     add_health_routes(router_, service_);
+    add_probe_routes(router_, []() -> awaitable<std::string> { co_return ""; });
     add_process_routes(router_, service_);
     add_session_routes(router_, service_);
     add_tool_routes(router_, service_);

@@ -3,8 +3,13 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "config.h"
+
+namespace tb {
+struct ShownSetting;
+}
 
 namespace tb::cli {
 
@@ -36,5 +41,11 @@ struct BenchOptions {
   std::string image;   // an image that it has
 };
 int bench(const Config& config, const BenchOptions& options);
+
+// The keeper of the state directory, in the foreground, for a supervisor that has a service for it.
+int keeper(const Config& config);
+
+// Prints every setting with what it is and where that was said.
+int show_config(const std::vector<ShownSetting>& rows, bool json);
 
 }  // namespace tb::cli

@@ -57,8 +57,7 @@ std::string storage_path(const Config& config) {
   return config.storage_path.empty() ? config.state_dir + "/storage" : config.storage_path;
 }
 
-bool prepare(const Config& config, std::vector<std::string> roots,
-             std::vector<std::string> directories) {
+void prepare_state(const Config& config) {
   namespace fs = std::filesystem;
   const unsigned uid = server_uid();
   const std::string output = config.state_dir + "/output";
@@ -80,9 +79,14 @@ bool prepare(const Config& config, std::vector<std::string> roots,
     check(::chmod(dir.c_str(), 0700), "chmod " + dir);
     if (::geteuid() == 0) check(::chown(dir.c_str(), uid, uid), "chown " + dir);
   }
+}
+
+bool prepare(const Config& config, std::vector<std::string> roots,
+             std::vector<std::string> directories) {
+  prepare_state(config);
   native::KeeperLaunch launch;
   launch.state_dir = config.state_dir;
-  launch.server_uid = uid;
+  launch.server_uid = server_uid();
   launch.grace_seconds = static_cast<unsigned>(config.keeper_grace.count());
   launch.environments = std::move(roots);
   launch.environments.push_back(config.environment);

@@ -17,8 +17,11 @@ namespace tb::cli {
 // one. Our own without root.
 unsigned server_uid();
 
-// Makes the state directory and starts its keeper if none runs, for the environment of the settings
-// and for `roots`, with mounts of `directories`. True: it was started now.
+// Makes the state directory, with what the server owns in it.
+void prepare_state(const Config& config);
+
+// The same, and starts its keeper if none runs, for the environment of the settings and for
+// `roots`, with mounts of `directories`. True: it was started now.
 bool prepare(const Config& config, std::vector<std::string> roots = {},
              std::vector<std::string> directories = {});
 

@@ -3,13 +3,12 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 
-#include <boost/asio/signal_set.hpp>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <functional>
 
 #include "api/code.h"
+#include "api/probes.h"
 #include "api/router.h"
 #include "api/service.h"
 #include "cli/commands.h"
@@ -17,6 +16,7 @@
 #include "cli/e2b.h"
 #include "cli/engine.h"
 #include "cli/hooks.h"
+#include "cli/watching.h"
 #include "http/listener.h"
 #include "http/server.h"
 #include "registry/registry.h"
@@ -29,6 +29,7 @@
 namespace tb::cli {
 namespace {
 
+constexpr auto kKeeperPatience = 2s;   // until one that says nothing is away
 constexpr std::uint64_t kSpooled = 8;  // of the largest uploads may wait for their session's name
 
 const char* state_name(std::uint8_t state) {
@@ -56,9 +57,10 @@ registry::Registry load_registry(const Config& config) {
 class Program {
  public:
   Program(asio::io_context& loop, const Config& config, registry::Registry& registry,
-          HookFiles files, std::string e2b_authorities)
+          const os::Supervisor& supervisor, HookFiles files, std::string e2b_authorities)
       : config_(config),
         registry_(registry),
+        supervisor_(supervisor),
         events_(metrics_, config.log_commands),
         provider_(loop.get_executor(), config.state_dir, config.output),
         docker_(make_docker(loop, config)),
@@ -88,17 +90,18 @@ class Program {
             [](const std::string& where, std::exception_ptr) {
               log(LogLevel::error, "request_failed", {{"where", where}});
             }),
+        keeper_watch_(loop.get_executor(), provider_),
+        heartbeat_(loop.get_executor(), supervisor),
         stop_(loop.get_executor()) {
-    router_.set_cors({config.cors_origins});
     events_.keep_in(logs_);
     service_.artifacts = &artifacts_;
     service_.volumes = &volumes_;
     service_.logs = &logs_;
-    metrics_.http_connections.read_by(
-        [this] { return static_cast<double>(server_.connections()); });
     service_.hook_rules = hook_rules(config);
     service_.deliveries = &hooks_.deliveries();
     add_routes();
+    metrics_.http_connections.read_by(
+        [this] { return static_cast<double>(server_.connections()); });
     provider_.start_ahead(config_.prestart);
     provider_.on_lost([this](bool in_order) {
       if (stopping_) return;
@@ -126,6 +129,12 @@ class Program {
     }
   }
 
+  // All that is worth a line, or what the settings say.
+  void set_verbose(bool verbose) const {
+    set_log(verbose ? LogLevel::debug : config_.log_level, config_.log_json);
+    log(LogLevel::warning, "log_level_changed", {{"to", verbose ? "debug" : "LOG_LEVEL"}});
+  }
+
   awaitable<int> run(int listener) {
     const jail::Welcome welcome = co_await provider_.hello();
     for (const jail::Barrier& row : welcome.barriers) {
@@ -142,7 +151,9 @@ class Program {
     const std::uint16_t port = http::port_of(listener);
     server_.listen(listener);
     introduce(welcome, port);
+    supervisor_.tell("READY=1");
     while (!stopping_) co_await stop_.wait();
+    supervisor_.tell("STOPPING=1");
     co_await server_.close(config_.shutdown_grace);
     co_await volumes_.close();
     co_await artifacts_.close();
@@ -151,7 +162,9 @@ class Program {
     co_await store_.close();
     if (docker_) co_await docker_->close();
     if (e2b_) co_await e2b_->close();
+    co_await keeper_watch_.close();
     co_await provider_.close();
+    co_await heartbeat_.close();
     co_return code_;
   }
 
@@ -173,12 +186,14 @@ class Program {
   }
 
   void add_routes() {
+    router_.set_cors({config_.cors_origins});
     api::add_seed_routes(router_, service_);
     api::add_file_routes(router_, service_);
     api::add_upload_routes(router_, service_);
     api::add_file_operation_routes(router_, service_);
     api::add_status_routes(router_, service_);
     api::add_health_routes(router_, service_);
+    api::add_probe_routes(router_, [this] { return why_not_ready(); });
     api::add_process_routes(router_, service_);
     api::add_shell_routes(router_, service_, runs_);
     api::add_code_routes(router_, service_, contexts_);
@@ -192,6 +207,12 @@ class Program {
     api::add_metrics_routes(router_, service_);
     api::add_webhook_routes(router_, service_);
     api::add_docs_routes(router_);
+  }
+
+  awaitable<std::string> why_not_ready() {
+    if (stopping_) co_return "the server is stopping";
+    const bool answers = co_await keeper_watch_.answers(kKeeperPatience);
+    co_return answers ? "" : "the keeper does not answer";
   }
 
   static http::ServerLimits server_limits() {
@@ -269,6 +290,7 @@ class Program {
 
   const Config& config_;
   registry::Registry& registry_;
+  const os::Supervisor& supervisor_;
   session::Metrics metrics_;
   session::Events events_;
   native::NativeProvider provider_;
@@ -286,6 +308,8 @@ class Program {
   code::Contexts contexts_;
   api::Router router_;
   http::Server server_;
+  KeeperWatch keeper_watch_;
+  Heartbeat heartbeat_;
   Signal stop_;
   bool stopping_ = false;
   int code_ = 0;
@@ -313,6 +337,7 @@ void raise_file_limit() {
 }  // namespace
 
 int serve(const Config& config) {
+  const os::Supervisor supervisor = os::Supervisor::of_environment();
   set_log(config.log_level, config.log_json);
   raise_file_limit();
   registry::Registry registry = load_registry(config);  // while all files can be read
@@ -324,26 +349,18 @@ int serve(const Config& config) {
   drop_privileges(server_uid(), groups_for(config));
 
   asio::io_context loop{1};
-  Program program{loop, config, registry, std::move(files), std::move(e2b_authorities)};
-  asio::signal_set signals{loop, SIGTERM, SIGINT};
-  signals.async_wait([&](boost::system::error_code error, int) {
-    if (!error) program.request_stop();
-  });
-  asio::signal_set hang_up{loop, SIGHUP};
-  std::function<void()> await_reload = [&] {
-    hang_up.async_wait([&](boost::system::error_code error, int) {
-      if (error) return;
-      program.reload();
-      await_reload();
-    });
-  };
-  await_reload();
+  Program program{loop, config, registry, supervisor, std::move(files),
+                  std::move(e2b_authorities)};
+  Signals signals{loop};
+  for (const int end : {SIGTERM, SIGINT}) signals.on(end, [&] { program.request_stop(); });
+  signals.on(SIGHUP, [&] { program.reload(); });
+  signals.on(SIGUSR1, [&] { program.set_verbose(true); });
+  signals.on(SIGUSR2, [&] { program.set_verbose(false); });
   int code = 1;
   std::exception_ptr failure;
   auto task = [&]() -> awaitable<void> {
     code = co_await program.run(listener);
     signals.cancel();
-    hang_up.cancel();
   };
   asio::co_spawn(loop, task, [&](std::exception_ptr error) {
     failure = error;

@@ -80,6 +80,7 @@ int run_keeper(const KeeperOptions& options) {
     return 1;
   }
   tell_ready(options.ready_fd, "ok");
+  options.supervisor.tell("READY=1");
   return keeper->run();
 }
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "os/supervisor.h"
+
 namespace tb::jail {
 
 struct KeeperOptions {
@@ -20,6 +22,7 @@ struct KeeperOptions {
   std::vector<std::string> directories = {};
   bool detach = false;        // become nobody's child first
   bool allow_faults = false;  // tests may ask for failing system calls
+  os::Supervisor supervisor;  // told when it is ready and when it stops
 };
 
 // Runs until it is told to stop. Returns the exit code.

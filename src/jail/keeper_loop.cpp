@@ -316,7 +316,10 @@ void Keeper::retry_removals() {
 
 // Ends every sandbox; the files of those that belong to somebody stay.
 void Keeper::stop() {
-  if (!stopping_) clients_.tell_stopping();
+  if (!stopping_) {
+    options_.supervisor.tell("STOPPING=1");
+    clients_.tell_stopping();
+  }
   stopping_ = true;
   for (auto& [id, live] : live_) end(live, true);
 }

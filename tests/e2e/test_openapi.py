@@ -18,7 +18,7 @@ OPERATIONS = {"createSession", "getSession", "getStatus", "cleanup", "execute", 
               "statFile", "removeFile", "listTree", "readFile", "writeFile", "editFile",
               "globFiles", "searchFiles", "makeDirectory", "moveFile", "downloadArchive",
               "uploadArchive", "uploadFile", "downloadFile", "downloadFileByQuery", "listFiles",
-              "getHealth",
+              "getHealth", "getLife", "getReadiness",
               "getRegistry", "listRegistry", "getRegistryItem", "makeSession", "listSessions",
               "getApiSession", "deleteSession", "listTools", "runTool", "e2bWriteFile",
               "listDirectory", "e2bReadFile", "getUrl", "getRoot",
@@ -274,6 +274,8 @@ def test_cleanup_and_the_server_are_as_described(server, spec):
     assert_described(spec, "cleanup", server.post("/cleanup", gone), 200)
     assert_described(spec, "cleanup", server.post("/cleanup", {}), 400)
     assert_described(spec, "getHealth", server.get("/health"), 200)
+    assert_described(spec, "getLife", server.get("/healthz"), 200)
+    assert_described(spec, "getReadiness", server.get("/readyz"), 200)
     for operation in ("getOpenapi", "getDocs", "getRedoc"):
         path = find(spec, operation)[0]
         reply = assert_described(spec, operation, server.get(path), 200)

@@ -54,12 +54,14 @@ def close_payload(code, reason=""):
 
 class WebSocket:
     def __init__(self, host, port, target, headers=None, protocols=(), timeout=PATIENCE,
-                 replace=None):
+                 replace=None, tls=None):
         """`headers` are added; `replace` takes the place of headers of the handshake (None: left
-        out)."""
+        out). `tls` is an SSLContext."""
         self.buffer = b""
         self.socket = socket.create_connection((host, port), timeout=timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls:
+            self.socket = tls.wrap_socket(self.socket, server_hostname=host)
         key = base64.b64encode(os.urandom(16)).decode()
         fields = {"Host": f"{host}:{port}", "Upgrade": "websocket", "Connection": "Upgrade",
                   "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": key}
