@@ -222,8 +222,7 @@ class Program {
   }
 
   static session::Providers providers_of(const Config& config, sandbox::Provider& native,
-                                         docker::DockerProvider* docker,
-                                         e2b::E2bProvider* e2b) {
+                                         docker::DockerProvider* docker, e2b::E2bProvider* e2b) {
     session::Providers providers;
     providers.add(session::kNative, native);
     providers.add_missing("docker",
@@ -349,8 +348,7 @@ int serve(const Config& config) {
   drop_privileges(server_uid(), groups_for(config));
 
   asio::io_context loop{1};
-  Program program{loop, config, registry, supervisor, std::move(files),
-                  std::move(e2b_authorities)};
+  Program program{loop, config, registry, supervisor, std::move(files), std::move(e2b_authorities)};
   Signals signals{loop};
   for (const int end : {SIGTERM, SIGINT}) signals.on(end, [&] { program.request_stop(); });
   signals.on(SIGHUP, [&] { program.reload(); });

@@ -4,8 +4,8 @@
 
 #include "base/codec.h"
 #include "base/log.h"
-#include "e2b/sandbox.h"
 #include "box/command.h"
+#include "e2b/sandbox.h"
 #include "os/fd.h"
 
 namespace tb::e2b {

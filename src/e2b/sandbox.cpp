@@ -6,8 +6,8 @@
 
 #include "base/id.h"
 #include "base/log.h"
-#include "e2b/helper.h"
 #include "box/command.h"
+#include "e2b/helper.h"
 #include "os/fd.h"
 
 namespace tb::e2b {
