@@ -181,6 +181,7 @@ def checks(folder, *commands):
 
 
 def total_of(results):
+    results = list(results)
     return Result(sum(one.passed for one in results), sum(one.failed for one in results),
                   sum(one.skipped for one in results))
 
@@ -244,24 +245,30 @@ def agents():
     return total_of(results)
 
 
-STAGES = [
+FIRST = [
     ("tidy", lambda: script("/usr/bin/python3", "tests/tidy/check.py")),
     ("format", lambda: script("tests/tidy/format.sh")),
     ("tidy-tests", lambda: pytest("tests/tidy")),
     ("build", build_all),
-    ("policy", lambda: pytest("tests/policy")),
+]
+# Two of them at a time, each in a process of its own: they mostly wait. The longest begin.
+BESIDE = [
     ("e2e", lambda: pytest("tests/e2e")),
+    ("security", lambda: pytest("tests/security")),
+    ("sdk", sdk),
+    ("faults", lambda: pytest("tests/faults")),
     ("contract", lambda: pytest("tests/contract")),
-    ("docker", lambda: pytest("tests/docker")),
-    ("e2b", lambda: pytest("tests/e2b")),
     ("compat", lambda: pytest("tests/compat")),
     ("deploy", lambda: pytest("tests/deploy")),
-    ("sdk", sdk),
-    ("security", lambda: pytest("tests/security")),
-    ("faults", lambda: pytest("tests/faults")),
-    ("asan", asan),
+    ("docker", lambda: pytest("tests/docker")),
+    ("e2b", lambda: pytest("tests/e2b")),
+    ("policy", lambda: pytest("tests/policy")),
     ("vm", vm),
 ]
+LAST = [
+    ("asan", asan),
+]
+STAGES = FIRST + BESIDE + LAST
 LONG = [
     ("unit", unit_release),
     ("agents", agents),
@@ -286,21 +293,55 @@ def main():
     unknown = set(options.stages) - {name for name, _ in stages}
     if unknown:
         parser.error(f"no such stage: {', '.join(sorted(unknown))}")
-    total = Result()
-    for name, stage in stages:
-        if options.stages and name not in options.stages:
-            continue
-        began = time.monotonic()
-        print(f"== {name}", flush=True)
-        result = stage()
-        print(f"== {name}: {result.passed} passed, {result.failed} failed, "
-              f"{result.skipped} skipped ({time.monotonic() - began:.0f} s)", flush=True)
-        total = Result(total.passed + result.passed, total.failed + result.failed,
-                       total.skipped + result.skipped)
-        if name == "build" and result.failed:
-            break
+    if options.stages:
+        total = total_of(run(stage) for stage in stages if stage[0] in options.stages)
+    else:
+        total = whole(LONG if options.long else [])
     print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped")
     return 1 if total.failed else 0
+
+
+def run(named):
+    name, stage = named
+    began = time.monotonic()
+    print(f"== {name}", flush=True)
+    result = stage()
+    print(f"== {name}: {result.passed} passed, {result.failed} failed, "
+          f"{result.skipped} skipped ({time.monotonic() - began:.0f} s)", flush=True)
+    return result
+
+
+def beside(stages):
+    """What two workers make of these; each stage's words come in one piece, at its end."""
+    waiting, results, lock = list(stages), [], threading.Lock()
+
+    def work():
+        while True:
+            with lock:
+                if not waiting:
+                    return
+                name, _ = waiting.pop(0)
+            done = subprocess.run([sys.executable, __file__, name], cwd=ROOT, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            *words, counts = done.stdout.splitlines() or [""]
+            found = re.fullmatch(r"(\d+) passed, (\d+) failed, (\d+) skipped", counts)
+            with lock:
+                print("\n".join(words if found else [*words, counts]), flush=True)
+                results.append(Result(*map(int, found.groups())) if found else Result(failed=1))
+
+    workers = [threading.Thread(target=work) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return total_of(results)
+
+
+def whole(more):
+    results = [run(stage) for stage in FIRST]
+    if results[-1].failed:
+        return total_of(results)  # what is not built can't be tested
+    return total_of([*results, beside(BESIDE), *(run(stage) for stage in LAST + more)])
 
 
 if __name__ == "__main__":
