@@ -7,6 +7,7 @@
 #include "base/sha256.h"
 #include "docker/engine.h"
 #include "docker/sandbox.h"
+#include "guest/carrier_wire.h"
 #include "jail/guest_image.h"
 
 namespace tb::docker {
@@ -18,6 +19,16 @@ constexpr std::uint64_t kTmpBytes = 64 << 20;
 
 json::object volume(const std::string& name, const char* target, bool read_only) {
   return {{"Type", "volume"}, {"Source", name}, {"Target", target}, {"ReadOnly", read_only}};
+}
+
+json::array with_door(json::array mounts, const std::string& dir) {
+  if (!dir.empty()) {
+    mounts.push_back(json::object{{"Type", "bind"},
+                                  {"Source", dir},
+                                  {"Target", guest::carrier::kDoorDir},
+                                  {"ReadOnly", true}});
+  }
+  return mounts;
 }
 
 std::string tmpfs(const char* more) {
@@ -50,7 +61,7 @@ json::object describe_container(const ContainerSpec& spec) {
       {"AutoRemove", true},
       {"Init", false},
       {"LogConfig", json::object{{"Type", "none"}}},
-      {"Mounts", json::array{workspace, guest}},
+      {"Mounts", with_door(json::array{workspace, guest}, spec.door_dir)},
       {"Tmpfs", json::object{{"/tmp", tmpfs("mode=1777")},
                              {"/home/sandboxuser", tmpfs("mode=0755,uid=1000,gid=1000")}}},
   };
@@ -66,14 +77,15 @@ json::object describe_container(const ContainerSpec& spec) {
           {"HostConfig", host}};
 }
 
-json::object describe_filler(const std::string& image, const std::string& name,
-                             const char* target) {
+json::object describe_filler(const std::string& image, const std::string& name, const char* target,
+                             const std::string& door_dir) {
   json::object mount = volume(name, target, false);
   mount["VolumeOptions"] = json::object{{"NoCopy", true}};
   return {{"Image", image},
           {"Entrypoint", json::array{kGuestPath}},
           {"Cmd", json::array{}},
-          {"HostConfig", json::object{{"Mounts", json::array{mount}}, {"NetworkMode", "none"}}}};
+          {"HostConfig", json::object{{"Mounts", with_door(json::array{mount}, door_dir)},
+                                      {"NetworkMode", "none"}}}};
 }
 
 std::string guest_volume_name() {

@@ -25,6 +25,7 @@ struct ContainerSpec {
   std::string runtime;
   std::string workspace_volume;
   std::string guest_volume;
+  std::string door_dir;  // of this machine; empty: the engine does not see it
   sandbox::Limits limits;
   json::object labels;
 };
@@ -33,7 +34,7 @@ struct ContainerSpec {
 json::object describe_container(const ContainerSpec& spec);
 // Of one that is never started, so that files can be put into a volume.
 json::object describe_filler(const std::string& image, const std::string& volume,
-                             const char* target);
+                             const char* target, const std::string& door_dir);
 
 // Another one for each guest program: containers of before keep theirs.
 std::string guest_volume_name();

@@ -16,7 +16,7 @@ ssize_t CarriedInput::write(const char* data, std::size_t size) {
     errno = EPIPE;
     return -1;
   }
-  if (on_its_way_ == 0 && given_up_ == 0) {
+  if (carried_ && on_its_way_ == 0 && given_up_ == 0) {
     on_its_way_ = std::min(size, guest::carrier::kInputWindow);
     send_({data, on_its_way_});
   }
@@ -48,7 +48,13 @@ std::size_t CarriedInput::give_up() {
   return std::exchange(on_its_way_, 0) + std::exchange(arrived_, 0);
 }
 
+void CarriedInput::resumed() {
+  carried_ = true;
+  wake();
+}
+
 void CarriedInput::interrupted() {
+  carried_ = false;
   if (on_its_way_ + given_up_ == 0) return;
   broken_ = true;
   wake();

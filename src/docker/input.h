@@ -24,8 +24,10 @@ class CarriedInput : public box::InputSink {
 
   // So many bytes are in the pipe; `closed`: nobody reads it.
   void taken(std::size_t bytes, bool closed);
-  // The carrier is gone. Nobody knows what became of what was on its way: it must not arrive twice.
+  // The carrier is gone; nothing is sent until the next one has the stream. Nobody knows what
+  // became of what was on its way: it must not arrive twice.
   void interrupted();
+  void resumed();
 
  private:
   void wake();
@@ -34,6 +36,7 @@ class CarriedInput : public box::InputSink {
   std::function<void()> ready_;
   bool open_ = true;
   bool broken_ = false;
+  bool carried_ = true;
   std::size_t on_its_way_ = 0;
   std::size_t arrived_ = 0;
   std::size_t given_up_ = 0;  // on its way too, but nobody waits for it

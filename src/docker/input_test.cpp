@@ -61,11 +61,28 @@ TEST_F(CarriedInputTest, NobodyReadsIsABrokenPipe) {
 
 TEST_F(CarriedInputTest, ALostCarrierBreaksOnlyWhatWasOnItsWay) {
   input.interrupted();
+  input.resumed();
   EXPECT_EQ(write("x"), -1);
   EXPECT_EQ(errno, EAGAIN);
+  EXPECT_EQ(sent.size(), 1u);
   input.interrupted();
   EXPECT_EQ(write("x"), -1);
   EXPECT_EQ(errno, EPIPE);
+}
+
+// Else they count as written, and nobody ever gets them.
+TEST_F(CarriedInputTest, NothingIsSentWhileNoCarrierHasTheStream) {
+  input.interrupted();
+  EXPECT_EQ(write("x"), -1);
+  EXPECT_EQ(errno, EAGAIN);
+  EXPECT_TRUE(sent.empty());
+  EXPECT_EQ(input.give_up(), 0u);
+  bool woken = false;
+  input.wait([&] { woken = true; });
+  input.resumed();
+  EXPECT_TRUE(woken);
+  EXPECT_EQ(write("y"), -1);
+  EXPECT_EQ(sent, std::vector<std::string>{"y"});
 }
 
 }  // namespace

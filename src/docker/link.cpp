@@ -46,13 +46,23 @@ std::string Pieces::take(std::string_view bytes) {
   return out;
 }
 
-Link::Link(asio::any_io_executor executor, Attached attached)
-    : socket_(executor, attached.socket.release()),
-      rest_(std::move(attached.rest)),
-      frames_(kMaxIncoming) {}
+Link::Link(asio::any_io_executor executor, Attached attached, os::Fd direct)
+    : socket_(executor),
+      direct_(static_cast<bool>(direct)),
+      rest_(direct_ ? std::string{} : std::move(attached.rest)),
+      frames_(kMaxIncoming) {
+  os::Fd used = direct_ ? std::move(direct) : std::move(attached.socket);
+  kept_ = std::move(attached.socket);
+  os::set_nonblocking(used);
+  socket_.assign(used.release());
+}
 
 bool Link::take(std::string_view bytes, const OnFrame& on_frame) {
-  frames_.add(pieces_.take(bytes));
+  if (direct_) {
+    frames_.add(bytes);
+  } else {
+    frames_.add(pieces_.take(bytes));
+  }
   guest::carrier::Kind kind{};
   std::string_view payload;
   while (socket_.is_open() && frames_.next(kind, payload)) on_frame(kind, payload);
@@ -117,6 +127,7 @@ void Link::flush_later() {
 void Link::close() {
   boost::system::error_code ignored;
   socket_.close(ignored);
+  kept_.reset();
   out_.clear();
   at_ = 0;
 }

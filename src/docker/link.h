@@ -35,7 +35,8 @@ class Pieces {
 class Link : public std::enable_shared_from_this<Link> {
  public:
   using OnFrame = std::function<void(guest::carrier::Kind, std::string_view payload)>;
-  Link(asio::any_io_executor executor, Attached attached);
+  // With `direct`, a socket of the carrier's own, the other one is only kept.
+  Link(asio::any_io_executor executor, Attached attached, os::Fd direct = {});
 
   // Frames as they come, until the stream ends; `after` is called when there is none left for now.
   // Returns why it ended, as far as the program said.
@@ -51,6 +52,8 @@ class Link : public std::enable_shared_from_this<Link> {
   void flush_later();
 
   asio::posix::stream_descriptor socket_;
+  os::Fd kept_;
+  bool direct_;
   std::string rest_;
   Pieces pieces_;
   guest::carrier::Frames frames_;

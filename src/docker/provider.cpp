@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "docker/provider.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <boost/json.hpp>
 #include <filesystem>
@@ -33,6 +35,9 @@ DockerProvider::DockerProvider(asio::any_io_executor executor, DockerSettings se
         log(LogLevel::warning, "docker_task_failed", {{"task", name}});
       }) {
   std::filesystem::create_directories(output_dir_);
+  door_dir_ = std::filesystem::absolute(settings_.state_dir) / "docker/run";
+  std::filesystem::create_directories(door_dir_);
+  check(::chmod(door_dir_.c_str(), 0711), "chmod " + door_dir_);  // nobody can list it
 }
 
 awaitable<void> DockerProvider::close() {
@@ -57,6 +62,7 @@ json::object DockerProvider::describe(const sandbox::SandboxSpec& spec) const {
   container.runtime = settings_.engine.runtime;
   container.workspace_volume = volume_of(spec.id);
   container.guest_volume = guest_volume_;
+  container.door_dir = door_dir_;
   container.limits = spec.limits;
   container.labels = labels_of(spec.id);
   return describe_container(container);
@@ -138,11 +144,22 @@ awaitable<void> DockerProvider::own_workspace(std::string image, std::string vol
 
 awaitable<std::string> DockerProvider::make_filler(std::string image, std::string volume,
                                                    const char* target) {
-  json::object description = describe_filler(image, volume, target);
   // Known as what no session has: if we die now, the next server removes it.
   const std::string id = "filler-" + make_uuid();
-  description["Labels"] = labels_of(id);
   const std::string name = container_of(id);
+  json::object description = describe_filler(image, volume, target, door_dir_);
+  description["Labels"] = labels_of(id);
+  try {
+    co_await engine_.create_container(name, std::move(description));
+    co_return name;
+  } catch (const Error& error) {
+    const bool door = std::string_view{error.what()}.find("bind source") != std::string_view::npos;
+    if (!door || door_dir_.empty()) throw;
+  }
+  // An engine elsewhere has no such directory. All goes through it then.
+  door_dir_.clear();
+  description = describe_filler(image, volume, target, door_dir_);
+  description["Labels"] = labels_of(id);
   co_await engine_.create_container(name, std::move(description));
   co_return name;
 }
@@ -194,8 +211,8 @@ awaitable<void> DockerProvider::start(sandbox::SandboxSpec spec, bool is_new) {
 awaitable<std::shared_ptr<DockerSandbox>> DockerProvider::connect(std::string id, std::string label,
                                                                   Milliseconds limit) {
   box::GuestSandbox::Settings settings{output_dir_ + "/" + id, settings_.output};
-  auto sandbox = std::make_shared<DockerSandbox>(executor_, id, std::move(label),
-                                                 std::move(settings), engine_, container_of(id));
+  auto sandbox = std::make_shared<DockerSandbox>(
+      executor_, id, std::move(label), std::move(settings), engine_, container_of(id), door_dir_);
   sandbox->open();
   tasks_.spawn("talk to " + id, [this, sandbox]() -> awaitable<void> {
     co_await sandbox->serve();

@@ -81,6 +81,7 @@ class DockerProvider : public sandbox::Provider {
   asio::any_io_executor executor_;
   DockerSettings settings_;
   std::string output_dir_;
+  std::string door_dir_;  // empty: the engine does not see it
   Engine engine_;
   Records records_;
   std::string guest_volume_;

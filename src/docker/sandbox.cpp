@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "docker/sandbox.h"
 
+#include <sys/socket.h>
+
 #include <boost/json.hpp>
 
 namespace tb::docker {
@@ -10,6 +12,7 @@ using guest::carrier::Kind;
 
 constexpr int kAttempts = 5;  // to reach a container that runs
 constexpr auto kPause = 50ms;
+constexpr auto kDoor = 10s;  // for a carrier to come to it, or to answer
 constexpr std::size_t kMaxWaiting = 8 << 20;
 
 std::optional<std::uint64_t> number_at(const json::value& from, const char* path) {
@@ -22,24 +25,38 @@ std::optional<std::uint64_t> number_at(const json::value& from, const char* path
 }  // namespace
 
 DockerSandbox::DockerSandbox(asio::any_io_executor executor, std::string id, std::string label,
-                             Settings settings, Engine& engine, std::string container)
+                             Settings settings, Engine& engine, std::string container,
+                             std::string door_dir)
     : GuestSandbox(executor, std::move(id), std::move(label), std::move(settings)),
       engine_(engine),
       container_(std::move(container)),
+      door_dir_(std::move(door_dir)),
       channels_(executor, [this](Kind kind, std::string_view payload) { send(kind, payload); }),
       files_([this] {
         if (!alive()) throw Error{Code::unavailable, "the sandbox is gone"};
         return channels_.open();
       }) {}
 
+awaitable<std::shared_ptr<Link>> DockerSandbox::find_carrier() {
+  Door door{executor(), door_dir_};
+  std::vector<std::string> argv{kGuestPath, "carry", id()};
+  Attached attached = co_await engine_.attach_exec(container_, std::move(argv), kCarrierUser);
+  Writer begin;
+  begin.bytes(door.token().empty() ? std::string{} : door.name());
+  begin.bytes(door.token());
+  const std::string frame = guest::carrier::frame(Kind::begin, begin.view());
+  (void)!::send(attached.socket.get(), frame.data(), frame.size(), MSG_NOSIGNAL);
+  os::Fd direct;
+  if (attached.rest.empty()) direct = co_await door.admit(attached.socket.get(), kDoor);
+  co_return std::make_shared<Link>(executor(), std::move(attached), std::move(direct));
+}
+
 // One life of a carrier. False: there was none.
 awaitable<bool> DockerSandbox::carry() {
   heard_ = false;
   try {
-    std::vector<std::string> argv{kGuestPath, "carry", id()};
-    Attached attached = co_await engine_.attach_exec(container_, std::move(argv), kCarrierUser);
+    const auto link = co_await find_carrier();
     if (!alive()) co_return false;
-    const auto link = std::make_shared<Link>(executor(), std::move(attached));
     link_ = link;
   } catch (const std::exception& error) {
     trouble_ = error.what();
@@ -125,19 +142,28 @@ void DockerSandbox::disconnect() {
   channels_.interrupted();
 }
 
+std::shared_ptr<CarriedInput> DockerSandbox::make_input(std::uint32_t id) {
+  return std::make_shared<CarriedInput>([this, id](std::string_view bytes) {
+    Writer out;
+    out.u32(id);
+    out.bytes(bytes);
+    send(Kind::input, out.view());
+  });
+}
+
 bool DockerSandbox::connect(box::GuestProcess& process, const guest::Started& started,
                             std::span<os::Fd>) {
   const std::uint32_t id = started.id;
   box::GuestProcess::Carried carried;
   if (started.streams != guest::Streams::output) {
-    auto input = std::make_shared<CarriedInput>([this, id](std::string_view bytes) {
-      Writer out;
-      out.u32(id);
-      out.bytes(bytes);
-      send(Kind::input, out.view());
-    });
     std::erase_if(inputs_, [](const auto& entry) { return entry.second.expired(); });
-    if (!inputs_.contains(id)) inputs_[id] = input;
+    auto input = inputs_[id].lock();
+    if (input) {
+      input->resumed();
+    } else {
+      input = make_input(id);
+      inputs_[id] = input;
+    }
     carried.input = std::move(input);
   }
   carried.resize = [this, id](unsigned rows, unsigned columns) {

@@ -9,6 +9,7 @@
 
 #include "box/files.h"
 #include "box/sandbox.h"
+#include "docker/door.h"
 #include "docker/engine.h"
 #include "docker/files.h"
 #include "docker/input.h"
@@ -25,7 +26,7 @@ constexpr const char* kCarrierUser = "64999:64999";  // guest/container.h
 class DockerSandbox : public box::GuestSandbox {
  public:
   DockerSandbox(asio::any_io_executor executor, std::string id, std::string label,
-                Settings settings, Engine& engine, std::string container);
+                Settings settings, Engine& engine, std::string container, std::string door_dir);
 
   // Call once, right after make_shared.
   void open() { load_earlier(); }
@@ -42,16 +43,19 @@ class DockerSandbox : public box::GuestSandbox {
  private:
   void tell(std::string message) override;
   void disconnect() override;
+  std::shared_ptr<CarriedInput> make_input(std::uint32_t id);
   bool connect(box::GuestProcess& process, const guest::Started& started,
                std::span<os::Fd> passed) override;
   void send(guest::carrier::Kind kind, std::string_view payload);
   void on_frame(guest::carrier::Kind kind, std::string_view payload);
   void acknowledge();
   awaitable<bool> carry();
+  awaitable<std::shared_ptr<Link>> find_carrier();
   void interrupted();
 
   Engine& engine_;
   std::string container_;
+  std::string door_dir_;
   std::shared_ptr<Link> link_;
   std::string waiting_;  // frames for the next carrier
   bool heard_ = false;   // anything from this one

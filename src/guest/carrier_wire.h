@@ -16,6 +16,10 @@ constexpr std::size_t kMaxFrame = 65 << 20;     // a message for PID 1 is the la
 constexpr std::size_t kChunk = 256 << 10;       // of a file, in one frame
 constexpr std::size_t kInputWindow = 32 << 10;  // of stdin that may be on its way
 
+// Where in a container the sockets are by which a carrier reaches the server itself.
+constexpr const char* kDoorDir = "/.threadbox-run";
+constexpr std::size_t kMaxBegin = 256;
+
 enum class Kind : std::uint8_t {
   // server to carrier
   message = 1,     // for PID 1, as it is
@@ -29,6 +33,8 @@ enum class Kind : std::uint8_t {
   file_take = 9,   // channel, size: what comes out of the pipe that was passed last
   file_give = 10,  // channel, bytes: into it
   file_shut = 11,  // channel: nothing more goes into it
+  begin = 12,      // the first frame of all: the name of a socket in kDoorDir, if there is one, and
+                   // what to say there. All that follows, both ways, goes through it if it can.
   // carrier to server
   told = 64,          // by PID 1, as it is
   output = 65,        // id, stream, offset, bytes

@@ -54,10 +54,12 @@ def test_lines_are_found_and_edited(tree):
 
 
 def test_an_archive_larger_than_any_buffer_comes_whole(tree):
-    content = {f"d/{n}": os.urandom(2 * MIB + n) for n in range(3)}
+    content = {str(n): os.urandom(2 * MIB + n) for n in range(3)}
     for name, data in content.items():
-        tree.wrote(name, data)
-    assert members(tree.archive("d")) == content
+        tree.wrote(f"d/{name}", data)
+    came = members(tree.archive("d"))
+    assert came.keys() == content.keys()
+    assert [name for name in content if came[name] != content[name]] == []
 
 
 @pytest.mark.parametrize("compress", [False, True])

@@ -157,3 +157,34 @@ def test_what_a_container_takes_is_told(server, session):
     server.stdout(session, "true")
     reply = server.get(f"/status/{session}")
     assert reply.status == 200, reply
+
+
+def route_of(server, session):
+    return os.readlink(f"/proc/{server.carrier_pid(session)}/fd/1").split(":")[0]
+
+
+def test_the_engine_is_gone_around_where_it_sees_our_directory(server, session):
+    assert route_of(server, session) == "socket"
+    folder = f"{server.state_dir}/docker/run"
+    assert os.stat(folder).st_mode & 0o777 == 0o711 and os.listdir(folder) == []
+    # The tenant finds nobody there, and can leave nothing.
+    for attempt in ("ls /.threadbox-run", "touch /.threadbox-run/x"):
+        assert server.execute(session, attempt)["exit_code"] != 0, attempt
+
+
+def test_where_it_does_not_all_goes_through_the_engine(start_server):
+    server = start_server()
+    os.chmod(f"{server.state_dir}/docker/run", 0o700)
+    session = server.create("t")
+    assert route_of(server, session) == "pipe"
+    numbers = "".join(f"{n}\n" for n in range(1, 100001))
+    assert server.stdout(session, "seq 1 100000") == numbers
+    assert server.stdout(session, "cat", stdin=numbers) == numbers
+    assert server.upload(session, "f", numbers.encode()).status == 200
+    assert server.download(session, "f").body == numbers.encode()
+    live = start(server, session, "echo a; read x; echo b $x", stdin_open=True)
+    live.wait_said(b"a\n")
+    assert live.write(b"c\n").status == 200
+    assert live.wait_exited()["exit_code"] == 0 and live.output() == b"a\nb c\n"
+    server.restart()
+    assert server.stdout(session, "cat f") == numbers
