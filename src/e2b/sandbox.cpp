@@ -186,6 +186,7 @@ awaitable<std::shared_ptr<sandbox::Process>> E2bSandbox::start(sandbox::Command 
                                             std::string{"can't be executed: "} + error.what()});
   } catch (...) {
     failure = std::current_exception();
+    process->kill();  // what became of it is not known: nothing may
   }
   if (failure) {
     processes_.erase(id);
