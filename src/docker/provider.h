@@ -70,7 +70,7 @@ class DockerProvider : public sandbox::Provider {
   awaitable<std::shared_ptr<DockerSandbox>> connect(std::string id, std::string label,
                                                     Milliseconds limit);
   awaitable<std::map<std::string, bool>> containers();
-  awaitable<std::vector<std::string>> volumes();
+  awaitable<std::vector<std::string>> workspaces();
   awaitable<void> remove(std::string id, bool files);
   void watch(const std::string& id, Milliseconds idle, Milliseconds already);
   void expire(const std::string& id);

@@ -40,7 +40,7 @@ awaitable<std::map<std::string, bool>> DockerProvider::containers() {
   co_return found;
 }
 
-awaitable<std::vector<std::string>> DockerProvider::volumes() {
+awaitable<std::vector<std::string>> DockerProvider::workspaces() {
   const json::value answer = co_await engine_.call("GET", "/volumes?" + filters_of(records_.tag()));
   std::vector<std::string> found;
   boost::system::error_code ignored;
@@ -71,7 +71,7 @@ awaitable<std::vector<sandbox::Found>> DockerProvider::list() {
   std::vector<std::string> kept;
   try {
     boxes = co_await containers();
-    kept = co_await volumes();
+    kept = co_await workspaces();
   } catch (const Error& error) {
     // It may be there again later: until then nothing is known but that nothing may be dropped.
     log(LogLevel::error, "docker_unusable", {{"error", error.what()}});

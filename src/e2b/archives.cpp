@@ -119,7 +119,8 @@ class Unpacking : public sandbox::ArchiveWriter {
     while (!rest.empty()) {
       std::string_view line = rest.substr(0, rest.find('\n'));
       rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-      if (!line.starts_with('-') && !line.starts_with('h')) continue;  // or a hard link
+      // Files, and links of both kinds.
+      if (line.empty() || std::string_view{"-hl"}.find(line.front()) == line.npos) continue;
       line.remove_prefix(std::min(line.find('/'), line.size()));
       line.remove_prefix(std::min(line.find(' '), line.size()));
       line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));

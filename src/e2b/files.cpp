@@ -19,7 +19,7 @@ using sandbox::FileType;
 using sandbox::Named;
 
 constexpr std::size_t kMostSearched = 12'000'000;  // bytes of lines
-constexpr std::size_t kLine = 1000;                // of a found line that is told
+constexpr std::size_t kLine = 2000;                // of a found line that is told
 
 constexpr const char* kOpen = R"(
 parents "$1"; [[ -L ./$1 ]] && fail link

@@ -155,8 +155,7 @@ awaitable<std::shared_ptr<sandbox::Sandbox>> E2bProvider::create(sandbox::Sandbo
   const std::string from = spec.environment.empty() || spec.environment == "host"
                                ? settings_.sandbox_template
                                : spec.environment;
-  const Machine machine =
-      co_await api_.create(from, records_.tag(), spec.id, lifetime_of(spec.idle), spec.network);
+  const Machine machine = co_await make(from, spec);
   Record record;
   record.machine = machine.id;
   record.label = spec.label;

@@ -109,8 +109,9 @@ std::shared_ptr<E2bProcess> E2bSandbox::make_process(std::uint32_t id, std::stri
   };
   auto process =
       std::make_shared<E2bProcess>(std::move(parts), id, std::move(run), std::move(info));
-  process->on_change([this, weak = weak_from_this(), raw = process.get()] {
-    if (weak.lock()) save(*raw);
+  process->on_change([weak = weak_from_this(), raw = process.get()] {
+    const auto self = weak.lock();
+    if (self && self->processes_.contains(raw->id())) self->save(*raw);
   });
   return process;
 }
@@ -186,6 +187,7 @@ awaitable<std::shared_ptr<sandbox::Process>> E2bSandbox::start(sandbox::Command 
                                             std::string{"can't be executed: "} + error.what()});
   } catch (...) {
     failure = std::current_exception();
+    process->kill();  // what became of it is not known: nothing may
   }
   if (failure) {
     processes_.erase(id);

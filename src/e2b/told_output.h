@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "box/output.h"
-#include "os/fd.h"
 
 namespace tb::e2b {
 
@@ -17,16 +16,17 @@ class ToldOutput {
       : output_(path, limits) {}
 
   // More will come.
-  void open();
-  void append(sandbox::Stream which, std::string_view bytes);
+  void open() { output_.open_told(false); }
+  void append(sandbox::Stream which, std::string_view bytes) {
+    if (!bytes.empty()) output_.append(which, output_.total(which), bytes);
+  }
   // No more will come.
-  void end();
+  void end() { output_.abandon(); }
   const box::Output& kept() const { return output_; }
   void close_files() { output_.close_files(); }
 
  private:
   box::Output output_;
-  os::Fd write_[2];  // of the pipes through which it goes into files
 };
 
 }  // namespace tb::e2b

@@ -40,6 +40,7 @@ def test_another_template_is_named_by_the_session(cloud, server):
 
 def test_names_of_earlier_templates_lead_to_the_usual_one(cloud, server):
     reply = server.post("/api/sessions", {"provider": "e2b"})  # environment is Python3 then
+    assert reply.status in (200, 201), reply
     session = reply.json["session_id"]
     assert cloud.facts[server.machines()[session]]["templateID"] == "base"
     server.cleanup(session)
@@ -106,6 +107,20 @@ def test_bytes_of_files_come_back_as_they_went(server, session, size):
     assert server.upload(session, "a/b/f", content).status == 200
     assert server.stdout(session, "stat -c '%s %u %a' a/b/f") == f"{size} 1000 644\n"
     assert server.download(session, "a/b/f").body == content
+
+
+def test_a_tree_goes_down_and_up_again_and_is_searched(server, session):
+    base = f"/api/sessions/{session}/files"
+    server.stdout(session, "mkdir -p d/e; echo alpha > d/one; printf 'beta two\\r\\n' > d/e/two;"
+                           " mkfifo d/pipe; ln -s one d/link; chmod 750 d/e/two")
+    found = server.post(f"{base}/search", {"pattern": "^b.ta two$", "regex": True}).json
+    assert [(one["path"], one["line"]) for one in found["matches"]] == [("d/e/two", 1)]
+    data = server.get(f"{base}/archive?path=d&format=tgz").body
+    assert data.startswith(b"\x1f\x8b")
+    reply = server.request("PUT", f"{base}/archive?path=copy", data)
+    assert reply.status == 200 and reply.json["files"] == 3, reply
+    told = server.stdout(session, "rm d/pipe; diff -r d copy && stat -c %a copy/e/two")
+    assert told == "750\n"
 
 
 def test_links_lead_nowhere(server, session):
