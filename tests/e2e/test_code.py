@@ -149,6 +149,7 @@ def test_figures_that_are_open_are_shown(server, session, py):
     assert [one.get("png") for one in answer["results"]] == [None, png, png], answer
     assert main(answer)["text"] == "1"
     assert py("plt.figure(); plt.show(); print('after')")["results"][0]["png"] == png
+    assert main(py("plt.Figure()"))["png"] == png
     assert py("2")["results"] == [{"is_main_result": True, "text": "2"}]
 
 
