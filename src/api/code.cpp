@@ -10,6 +10,8 @@
 #include "api/fields.h"
 #include "api/files.h"
 #include "api/output_writer.h"
+#include "base/log.h"
+#include "base/sha256.h"
 #include "base/utf8.h"
 #include "code/render.h"
 
@@ -46,7 +48,6 @@ class CodeWriter {
       error["type"] = "error";
       co_await tell(std::move(error));
     }
-    outcome["artifacts"] = json::array{};
     outcome["type"] = "end_of_execution";
     co_await tell(std::move(outcome));
     if (events_) {
@@ -84,6 +85,57 @@ class CodeWriter {
 
   http::Exchange& exchange_;
   std::optional<http::EventStream> events_;
+};
+
+// Pictures and documents that code showed, which stay after the session's end.
+class Produced {
+ public:
+  Produced(const Service& service, const session::Session& session)
+      : artifacts_(service.artifacts), session_(session) {}
+
+  void note(const Event& event) {
+    if (!artifacts_ || event.kind != Event::Kind::result) return;
+    for (const Kind& kind : kKinds) {
+      const json::value* data = event.result.if_contains(kind.name);
+      if (!data || !data->is_string()) continue;
+      const std::string text{data->get_string()};
+      std::optional<std::string> bytes = kind.coded ? from_base64(text) : std::optional{text};
+      if (bytes) files_.emplace_back(kind.name, std::move(*bytes));
+    }
+  }
+
+  // Returns their names. One that there is no room for is not kept: the answer has it anyway.
+  awaitable<json::array> keep(unsigned count) {
+    json::array names;
+    for (auto& [ending, bytes] : files_) {
+      storage::Artifact like;
+      like.name =
+          "cell-" + std::to_string(count) + "-" + std::to_string(names.size() + 1) + "." + ending;
+      like.type = storage::media_type_of(like.name);
+      like.origin = "code";
+      like.session = session_.id;
+      like.thread = session_.spec.thread;
+      like.user = session_.spec.user;
+      try {
+        const storage::Artifact kept = co_await artifacts_->keep(std::move(like), std::move(bytes));
+        names.emplace_back(kept.name);
+      } catch (const Error& error) {
+        log(LogLevel::warning, "artifact_not_kept", {{"error", error.what()}});
+      }
+    }
+    co_return names;
+  }
+
+ private:
+  struct Kind {
+    const char* name;  // of a result, and the file's ending
+    bool coded;
+  };
+  static constexpr Kind kKinds[] = {{"png", true}, {"jpeg", true}, {"pdf", true}, {"svg", false}};
+
+  storage::Artifacts* artifacts_;
+  const session::Session& session_;
+  std::vector<std::pair<std::string, std::string>> files_;
 };
 
 // While it lives, a client that goes away is noticed at once.
@@ -135,25 +187,36 @@ awaitable<std::shared_ptr<code::Context>> choose(Contexts& contexts,
 }
 
 awaitable<http::Response> run(Service& service, Contexts& contexts, Call& call,
-                              std::shared_ptr<session::Session> session, const json::object& body) {
-  code::Cell cell = read_cell(service, body, *session);
-  const bool streams = find_flag(body, "stream").value_or(false);
+                              std::shared_ptr<session::Session> session,
+                              const json::object& request) {
+  code::Cell cell = read_cell(service, request, *session);
+  const bool streams = find_flag(request, "stream").value_or(false);
   const session::Who who = session->who(call.request_id);
   const session::Use use = co_await service.sessions.use(session);
-  const auto context = co_await choose(contexts, session, body);
+  const auto context = co_await choose(contexts, session, request);
+  Produced produced{service, *session};
   if (!streams) {
     code::Collector collector;
-    code::Take take = [&collector](Event& event) { return collector.take(event); };
+    code::Take take = [&](Event& event) {
+      produced.note(event);
+      return collector.take(event);
+    };
     const code::Outcome outcome =
         co_await contexts.execute(session, context, std::move(cell), std::move(take), who);
-    co_return answer(200, collector.render(session->id, render_outcome(*context, outcome)));
+    json::object body = collector.render(session->id, render_outcome(*context, outcome));
+    body["artifacts"] = co_await produced.keep(outcome.count);
+    co_return answer(200, body);
   }
   CodeWriter writer{call.exchange};
   WakeOnClose watch{co_await asio::this_coro::executor, call.exchange};
-  code::Take take = [&writer](Event& event) { return writer.take(event); };
+  code::Take take = [&](Event& event) {
+    produced.note(event);
+    return writer.take(event);
+  };
   const code::Outcome outcome = co_await contexts.execute(session, context, std::move(cell),
                                                           std::move(take), who, &watch.wake);
   json::object told = render_outcome(*context, outcome);
+  told["artifacts"] = co_await produced.keep(outcome.count);
   co_await writer.end(std::move(told));
   co_return http::Response{};
 }

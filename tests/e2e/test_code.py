@@ -148,7 +148,12 @@ def test_figures_that_are_open_are_shown(server, session, py):
     answer = py("import matplotlib.pyplot as plt\nplt.figure()\nplt.figure()\n1")
     assert [one.get("png") for one in answer["results"]] == [None, png, png], answer
     assert main(answer)["text"] == "1"
+    assert answer["artifacts"] == ["cell-1-1.png", "cell-1-2.png"]
+    kept = server.get(f"/api/sessions/{session}/artifacts").json["artifacts"]
+    assert {(one["name"], one["origin"], one["size_bytes"]) for one in kept} == {
+        (name, "code", 15) for name in answer["artifacts"]}
     assert py("plt.figure(); plt.show(); print('after')")["results"][0]["png"] == png
+    assert main(py("plt.Figure()"))["png"] == png
     assert py("2")["results"] == [{"is_main_result": True, "text": "2"}]
 
 

@@ -74,6 +74,9 @@ def bundle_of(value):
              if mime != "text/plain" and mime not in [row[2] for row in MIMES]}
     if extra:
         bundle["extra"] = extra
+    picture = picture_of(value)
+    if picture is not None:
+        bundle["png"] = picture
     table = table_of(value)
     if table is not None:
         bundle["data"] = table
@@ -86,6 +89,18 @@ def plain(value):
     if isinstance(value, str) and len(text) > 1 and text[0] in "'\"" and text[-1] == text[0]:
         return text[1:-1]
     return text
+
+
+def picture_of(value):
+    """Of a figure of matplotlib that is not shown at the end of the call anyway."""
+    if type(value).__name__ != "Figure" or not str(type(value).__module__).startswith("matplotlib"):
+        return None
+    plot = sys.modules.get("matplotlib.pyplot")
+    if plot is not None and getattr(value, "number", None) in plot.get_fignums():
+        return None
+    png = io.BytesIO()
+    value.savefig(png, format="png", bbox_inches="tight")
+    return png.getvalue()
 
 
 def table_of(value):

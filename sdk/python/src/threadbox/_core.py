@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import os
 import shlex
@@ -311,9 +312,7 @@ def make_process(
 
 
 def again(command: Command) -> Command:
-    return Command(
-        command.command, command.timeout, command.cwd, command.env, command.stdin, retry=True
-    )
+    return dataclasses.replace(command, retry=True)
 
 
 def file_engine(engine: Engine) -> FileEngine:
@@ -330,10 +329,7 @@ def storage_engine(engine: Engine) -> StorageEngine:
 
 def code_engine(engine: Engine) -> CodeEngine:
     if not hasattr(engine, "run_code"):
-        raise UnsupportedError(
-            "this engine runs commands, not code with a state: use a server (mode='remote'), or "
-            "write the code to a file and execute that"
-        )
+        raise UnsupportedError("this engine runs commands, not code with a state")
     return cast(CodeEngine, engine)
 
 
