@@ -10,6 +10,8 @@
 #include "api/fields.h"
 #include "api/files.h"
 #include "api/output_writer.h"
+#include "base/log.h"
+#include "base/sha256.h"
 #include "base/utf8.h"
 #include "code/render.h"
 
@@ -46,7 +48,6 @@ class CodeWriter {
       error["type"] = "error";
       co_await tell(std::move(error));
     }
-    outcome["artifacts"] = json::array{};
     outcome["type"] = "end_of_execution";
     co_await tell(std::move(outcome));
     if (events_) {
@@ -134,6 +135,61 @@ awaitable<std::shared_ptr<code::Context>> choose(Contexts& contexts,
   co_return context;
 }
 
+// What of a result is a document, and what it is kept as.
+struct Document {
+  const char* key;
+  const char* ending;
+  const char* type;
+  bool coded;  // in base64
+};
+constexpr Document kDocuments[] = {{"png", ".png", "image/png", true},
+                                   {"jpeg", ".jpg", "image/jpeg", true},
+                                   {"pdf", ".pdf", "application/pdf", true},
+                                   {"svg", ".svg", "image/svg+xml", false}};
+
+std::optional<storage::Artifact> find_document(const json::value& result, std::string& bytes) {
+  for (const Document& row : kDocuments) {
+    const json::value* found = result.get_object().if_contains(row.key);
+    if (!found || !found->is_string()) continue;
+    const std::string text{found->get_string()};
+    const std::optional<std::string> plain = row.coded ? from_base64(text) : text;
+    if (!plain) continue;
+    bytes = *plain;
+    storage::Artifact like;
+    like.name = row.ending;
+    like.type = row.type;
+    like.origin = "code";
+    return like;
+  }
+  return std::nullopt;
+}
+
+// Pictures and documents that a call showed stay after the session's end; their names. Without room
+// for them the call is as good.
+awaitable<json::array> keep_documents(Service& service, std::shared_ptr<session::Session> session,
+                                      const json::array& results, unsigned count) {
+  json::array names;
+  if (!service.artifacts) co_return names;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    std::string bytes;
+    std::optional<storage::Artifact> like = find_document(results[i], bytes);
+    if (!like) continue;
+    like->name = "result-" + std::to_string(count) + "-" + std::to_string(i + 1) + like->name;
+    like->session = session->id;
+    like->thread = session->spec.thread;
+    like->user = session->spec.user;
+    const std::string name = like->name;
+    try {
+      co_await service.artifacts->keep(std::move(*like), std::move(bytes));
+      names.emplace_back(name);
+    } catch (const Error& error) {
+      log(LogLevel::warning, "artifact_not_kept",
+          {{"session", session->id.substr(0, 12)}, {"error", error.what()}});
+    }
+  }
+  co_return names;
+}
+
 awaitable<http::Response> run(Service& service, Contexts& contexts, Call& call,
                               std::shared_ptr<session::Session> session, const json::object& body) {
   code::Cell cell = read_cell(service, body, *session);
@@ -146,14 +202,22 @@ awaitable<http::Response> run(Service& service, Contexts& contexts, Call& call,
     code::Take take = [&collector](Event& event) { return collector.take(event); };
     const code::Outcome outcome =
         co_await contexts.execute(session, context, std::move(cell), std::move(take), who);
-    co_return answer(200, collector.render(session->id, render_outcome(*context, outcome)));
+    json::object told = collector.render(session->id, render_outcome(*context, outcome));
+    const json::array& results = told["results"].as_array();
+    told["artifacts"] = co_await keep_documents(service, session, results, outcome.count);
+    co_return answer(200, told);
   }
   CodeWriter writer{call.exchange};
   WakeOnClose watch{co_await asio::this_coro::executor, call.exchange};
-  code::Take take = [&writer](Event& event) { return writer.take(event); };
+  json::array results;
+  code::Take take = [&writer, &results](Event& event) {
+    if (event.kind == Event::Kind::result) results.push_back(event.result);
+    return writer.take(event);
+  };
   const code::Outcome outcome = co_await contexts.execute(session, context, std::move(cell),
                                                           std::move(take), who, &watch.wake);
   json::object told = render_outcome(*context, outcome);
+  told["artifacts"] = co_await keep_documents(service, session, results, outcome.count);
   co_await writer.end(std::move(told));
   co_return http::Response{};
 }

@@ -29,9 +29,9 @@ struct Command {
   int cgroup = -1;
   int status = -1;  // tells when the program runs
   bool running = false;
-  Minder minder;  // without cgroups
-  int offer = -1;  // to a shell that was started ahead, until it has taken this command
-  std::uint64_t look_us = 0;     // when to look whether it has
+  Minder minder;              // without cgroups
+  int offer = -1;             // to a shell that was started ahead, until it has taken this command
+  std::uint64_t look_us = 0;  // when to look whether it has
   std::unique_ptr<Start> again;  // what was offered
   Ends ends;
   std::string note;

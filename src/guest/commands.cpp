@@ -62,7 +62,7 @@ const char* Commands::begin(Command& command, const Start& start) {
   int script = -1;
   const char* failed = nullptr;
   if (start.script.size() > kMaxArgument &&
-             (script = text_file("script", "exec 3<&-\n" + start.script, config_.confined)) < 0) {
+      (script = text_file("script", "exec 3<&-\n" + start.script, config_.confined)) < 0) {
     failed = "store the script";
   } else if (cgroups_.there() && (command.cgroup = cgroups_.take()) < 0) {
     failed = "make a cgroup";

@@ -12,12 +12,12 @@ namespace tb::guest {
 struct Launch {
   const Start* start = nullptr;
   const Config* config = nullptr;
-  int input = -1;         // becomes 0
-  int output = -1;        // becomes 1
-  int error = -1;         // becomes 2
+  int input = -1;           // becomes 0
+  int output = -1;          // becomes 1
+  int error = -1;           // becomes 2
   std::vector<int> passed;  // become 3 and so on
-  int cgroup = -1;        // the command's own, or -1
-  bool terminal = false;  // `input` is one, to be the command's own
+  int cgroup = -1;          // the command's own, or -1
+  bool terminal = false;    // `input` is one, to be the command's own
 };
 
 // A step that failed. The text is a literal: its address means the same in a forked child.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shells that are started ahead: after a command's end a bash is started as the next one would be,
-// and waits for its text (guest/waiter/). A command that it is no good for, that it does not take in
-// time or can't take is started as if there were none; what was taken is never started again.
+// and waits for its text (guest/waiter/). A command that it is no good for, that it does not take
+// in time or can't take is started as if there were none; what was taken is never started again.
 #include <signal.h>
 #include <sys/socket.h>
 
@@ -25,9 +25,9 @@ constexpr unsigned kMostUnloadable = 2;
 
 // What bash or the loader read while they start and our own text in between would change, or what
 // may mean something else a minute later.
-constexpr std::string_view kOwnWays[] = {"BASH",   "SHELLOPTS", "POSIXLY_CORRECT", "LD_",  "GLIBC_",
-                                         "MALLOC", "LOCPATH",   "NLSPATH",         "PS4=", "_=",
-                                         "SECONDS"};
+constexpr std::string_view kOwnWays[] = {"BASH",   "SHELLOPTS", "POSIXLY_CORRECT", "LD_",
+                                         "GLIBC_", "MALLOC",    "LOCPATH",         "NLSPATH",
+                                         "PS4=",   "_=",        "SECONDS"};
 
 bool usual_environment(const std::vector<std::string>& env) {
   std::size_t size = 0;

@@ -16,11 +16,11 @@ namespace tb::guest {
 constexpr std::uint32_t kVersion = 5;
 
 // Where the jail leaves the guest's descriptors before it executes it.
-constexpr int kControlFd = 3;  // to the server
-constexpr int kKeeperFd = 4;   // to the keeper: end of file means that the keeper is gone
-constexpr int kConfigFd = 5;   // a sealed Config
-constexpr int kCgroupFd = 6;   // the sandbox's unified cgroup, parent of the commands' ones
-constexpr int kDiskFd = 7;     // the top of the writable tree, to see whether it is full
+constexpr int kControlFd = 3;   // to the server
+constexpr int kKeeperFd = 4;    // to the keeper: end of file means that the keeper is gone
+constexpr int kConfigFd = 5;    // a sealed Config
+constexpr int kCgroupFd = 6;    // the sandbox's unified cgroup, parent of the commands' ones
+constexpr int kDiskFd = 7;      // the top of the writable tree, to see whether it is full
 constexpr int kWaiterFd = 8;    // for shells that are started ahead: a builtin,
 constexpr int kOpeningFd = 9;   // and the text that loads it
 constexpr int kCounterFd = 10;  // this and following: directories of the limits' counters

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A builtin for a bash that is started ahead of its command: waits for it, makes sure that the shell
-// is what a new one would be, and lets bash go on with the text as if it had been its -c argument.
-// Whoever is in doubt exits: then PID 1 starts a new shell. It has no libraries of its own: what it
-// names is bash's, or the C library's that bash has loaded, and else it can't be loaded at all.
+// A builtin for a bash that is started ahead of its command: waits for it, makes sure that the
+// shell is what a new one would be, and lets bash go on with the text as if it had been its -c
+// argument. Whoever is in doubt exits: then PID 1 starts a new shell. It has no libraries of its
+// own: what it names is bash's, or the C library's that bash has loaded, and else it can't be
+// loaded at all.
 #include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
