@@ -49,6 +49,21 @@ def test_what_was_kept_stays_after_the_end(server, spec, made):  # noqa: F811
     assert listed.status == 404
 
 
+def test_what_code_showed_stays_after_the_end(server, made):
+    code = "class P:\n    def _repr_png_(self): return b'\\x89PNG'\nP()"
+    answer = server.post("/api/e2b/execute", {"session_id": made, "code": code}).json
+    assert answer["artifacts"] == ["cell-1-1.png"], answer
+    body = {"session_id": made, "code": "1", "stream": True}
+    assert b'"artifacts":[]' in server.post("/api/e2b/execute", body).body
+    server.cleanup(made)
+    kept, = server.get(f"/api/sessions/{made}/artifacts").json["artifacts"]
+    assert (kept["name"], kept["type"], kept["origin"], kept["path"]) == (
+        "cell-1-1.png", "image/png", "code", None)
+    place = f"/api/artifacts/{kept['artifact_id']}"
+    assert server.get(place + "/content").body == b"\x89PNG"
+    server.request("DELETE", place)
+
+
 @pytest.mark.parametrize("fields,status", [
     ({}, 400), ({"path": "nothing"}, 404), ({"path": "../etc/passwd"}, 400),
     ({"path": "/etc/passwd"}, 400), ({"path": "src"}, 400), ({"path": "link"}, 400),

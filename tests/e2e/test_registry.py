@@ -299,7 +299,8 @@ def test_wrong_parameters_are_all_named(run):
 def test_the_shipped_tools_do_what_they_say(server, run):
     assert run("file_operations", operation="write", path="d/a.txt", content="hi\n")["success"]
     assert run("file_operations", operation="read", path="d/a.txt")["result"]["content"] == "hi\n"
-    assert run("file_operations", operation="list")["result"]["files"] == ["d"]
+    assert run("file_operations", operation="list")["result"]["files"] == [
+        "d", "data", "outputs", "src", "tmp"]
     assert run("file_operations", 400, operation="write", path="x")
     missing = run("file_operations", operation="read", path="none")
     assert not missing["success"] and "No such file" in missing["result"]["error"]
@@ -353,7 +354,8 @@ parameters: {type: object, properties: {text: {type: string}}}
     shown = server.post(f"{place}/show", body).json["stdout"]
     assert shown == f"--a={nasty}|{nasty}|{nasty}|-n|"
     assert server.post(f"{place}/env", {"parameters": {"text": nasty}}).json["stdout"] == nasty
-    assert server.get(f"/list_files?session_id={session}").json["files"] == []
+    listed = server.get(f"/list_files?session_id={session}").json["files"]
+    assert sorted(row["name"] for row in listed) == ["data", "outputs", "src", "tmp"]
 
 
 def test_an_agent_has_only_its_own_tools(server):

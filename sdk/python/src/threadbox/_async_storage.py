@@ -10,7 +10,7 @@ from . import _core as core
 from . import _validate as validate
 from ._engine import Engine, FileInfo
 from ._engine_files import ArchiveFormat, Unpacked
-from ._engine_storage import ArtifactInfo, VolumeInfo
+from ._engine_storage import ArtifactInfo, VolumeInfo, storage_engine
 
 
 class AsyncVolumes:
@@ -19,7 +19,7 @@ class AsyncVolumes:
     have at once are plain shared files."""
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = core.storage_engine(engine)
+        self._engine = storage_engine(engine)
 
     async def create(
         self, name: str, user_id: str = "", *, size_mb: int | None = None
@@ -78,7 +78,7 @@ class AsyncArtifacts:
     """What stays after a session's end. Of a session: what it keeps; of a client: all."""
 
     def __init__(self, engine: Engine, session: core.SessionCore | None = None) -> None:
-        self._engine = core.storage_engine(engine)
+        self._engine = storage_engine(engine)
         self._session = session
 
     async def keep(

@@ -35,7 +35,7 @@ from ._engine import (
 from ._engine_code import CodeEngine
 from ._engine_files import FileEngine
 from ._engine_shells import ShellEngine
-from ._engine_storage import StorageEngine
+from ._engine_storage import storage_engine
 from ._errors import CommandRefusedError, SandboxError, SessionExpiredError, UnsupportedError
 from ._results import ExecuteResult, executed_result, failed_result
 
@@ -319,12 +319,6 @@ def file_engine(engine: Engine) -> FileEngine:
     if not hasattr(engine, "stat_file"):
         raise UnsupportedError("this engine knows only upload, download and list_files")
     return cast(FileEngine, engine)
-
-
-def storage_engine(engine: Engine) -> StorageEngine:
-    if not hasattr(engine, "create_volume"):
-        raise UnsupportedError("volumes and artifacts are a server's: use remote mode")
-    return cast(StorageEngine, engine)
 
 
 def code_engine(engine: Engine) -> CodeEngine:

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, cast
 
-from ._engine import FileInfo
+from ._engine import Engine, FileInfo
 from ._engine_files import ArchiveFormat, Unpacked
+from ._errors import UnsupportedError
 
 
 @dataclass(frozen=True)
@@ -72,3 +73,9 @@ class StorageEngine(Protocol):
     async def get_artifact(self, artifact_id: str) -> ArtifactInfo: ...
     async def read_artifact(self, artifact_id: str) -> bytes: ...
     async def remove_artifact(self, artifact_id: str) -> None: ...
+
+
+def storage_engine(engine: Engine) -> StorageEngine:
+    if not hasattr(engine, "create_volume"):
+        raise UnsupportedError("volumes and artifacts are a server's: use remote mode")
+    return cast(StorageEngine, engine)

@@ -9,7 +9,7 @@ from . import _core as core
 from . import _validate as validate
 from ._engine import Engine, FileInfo, run
 from ._engine_files import ArchiveFormat, Unpacked
-from ._engine_storage import ArtifactInfo, VolumeInfo
+from ._engine_storage import ArtifactInfo, VolumeInfo, storage_engine
 
 
 class Volumes:
@@ -18,7 +18,7 @@ class Volumes:
     have at once are plain shared files."""
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = core.storage_engine(engine)
+        self._engine = storage_engine(engine)
 
     def create(self, name: str, user_id: str = "", *, size_mb: int | None = None) -> VolumeInfo:
         """Raises ``ConflictError`` when there is one of this name."""
@@ -75,7 +75,7 @@ class Artifacts:
     """What stays after a session's end. Of a session: what it keeps; of a client: all."""
 
     def __init__(self, engine: Engine, session: core.SessionCore | None = None) -> None:
-        self._engine = core.storage_engine(engine)
+        self._engine = storage_engine(engine)
         self._session = session
 
     def keep(self, path: str, *, name: str | None = None, type: str | None = None) -> ArtifactInfo:
