@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+from keeper import Box, Keeper
 from server import Server, alive, argv_of, read_text, wait_until
 
 TITLE = ["bash: started ahead, waits for a command"]
@@ -347,3 +348,17 @@ def test_without_root_it_is_the_same(rootless):
     answer = rootless.execute(session, "echo $PPID $0; echo err >&2; exit 3")
     assert (answer["stderr"], answer["exit_code"]) == ("err\n", 3)
     assert last_pid(rootless, session) == shell
+
+
+def test_in_a_confined_sandbox_it_is_as_confined(ahead):
+    keeper = Keeper(ahead.state_dir)
+    box = Box(keeper, "confined-ahead", programs=["cat", "cp", "env", "tr", "true"])
+    tries = "cp /usr/bin/env x; ./x true; unshare -U true; cat /usr/bin/unshare; tr '\\0' '|'"
+    for first_words in ("bash|-c|", "bash -c "):  # one that was started ahead has one word
+        code, out, err = box.run(f"{tries} < /proc/$$/cmdline; :", ahead=60000)
+        assert out.startswith(first_words)
+        assert code == 0 and len(err.splitlines()) == 3, (out, err)
+        assert all("denied" in line or "not found" in line for line in err.splitlines()), err
+        wait_for_shell(ahead, box.name)
+    box.close()
+    keeper.close()
