@@ -111,7 +111,8 @@ Word listen(int socket) {
 }  // namespace
 
 void Commands::ask_for_shell(const Start& start) {
-  if (start.ahead_ms == 0 || unloadable_ >= kMostUnloadable) {
+  // A container's guest has nothing to load into a shell.
+  if (start.ahead_ms == 0 || unloadable_ >= kMostUnloadable || config_.in_container) {
     next_.reset();
   } else if (could_be_handed_over(start)) {
     const bool same = next_ && next_->cwd == start.cwd && next_->env == start.env;

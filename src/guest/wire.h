@@ -53,8 +53,7 @@ constexpr std::uint32_t kHitPids = 2;
 constexpr std::uint32_t kHitCpu = 4;
 constexpr std::uint32_t kHitDisk = 8;
 
-// Of stdin: Start::input is all of it, or it is a pipe that the server writes to until it closes
-// it.
+// Of stdin: Start::input is all of it, or it is a pipe that the server writes to and closes.
 enum class InputMode : std::uint8_t { whole = 0, open = 1 };
 
 // What is started.
