@@ -37,7 +37,7 @@ def plain(binary):
 
 def waiting(server, session):
     """The shell that waits in a session, as the host sees it."""
-    return next((p for p in server.sandbox_pids(session) if argv_of(p) == TITLE), None)
+    return next((p for p in server.sandbox_pids(session, True) if argv_of(p) == TITLE), None)
 
 
 def wait_for_shell(server, session):
@@ -239,7 +239,7 @@ def test_whatever_stops_it_a_command_runs_once(ahead):
 
     def torment():
         while not over.is_set():
-            for pid in ahead.sandbox_pids(session):
+            for pid in ahead.sandbox_pids(session, True):
                 if argv_of(pid)[:1] != ["threadbox-guest"]:
                     for number in (signal.SIGSTOP, signal.SIGCONT):
                         try:
@@ -305,7 +305,7 @@ def test_it_goes_when_nothing_comes_and_comes_back(start_server):
     session = warm(server)
     pid = wait_for_shell(server, session)
     wait_until(lambda: not alive(pid), "it has waited for long enough")
-    assert len(server.sandbox_pids(session)) == 1  # PID 1 is alone
+    assert len(server.sandbox_pids(session, True)) == 1  # PID 1 is alone
     assert server.stdout(session, "echo here") == "here\n"
     wait_for_shell(server, session)
 
