@@ -55,4 +55,9 @@ struct Command {
   }
 };
 
+// A shell that can't be opened again is one that has ended, not one that never was.
+inline bool opened_before(const Command& command) {
+  return command.shell && command.shell->state.generation > 1;
+}
+
 }  // namespace tb::guest

@@ -19,12 +19,6 @@ namespace tb::guest {
 namespace {
 
 constexpr std::size_t kMaxArgument = 120 << 10;  // the kernel's MAX_ARG_STRLEN is 128 KiB
-constexpr int kNoProgram = 127;                  // as a shell tells that one can't be executed
-
-// A shell that can't be opened again is one that has ended, not one that never was.
-bool opened_before(const Command& command) {
-  return command.shell && command.shell->state.generation > 1;
-}
 
 }  // namespace
 
@@ -137,37 +131,11 @@ void Commands::on_status(Command& command) {
   }
 }
 
-void Commands::on_minder(Command& command) {
-  MinderReport report;
-  const int result = read_report(command.minder.reports, report);
-  if (result == 0) return;
-  if (command.offer >= 0 && (result < 0 || report.ended || report.failed.text)) {
-    if (!settle(command)) return;
-  }
-  if (result > 0 && report.failed.text && opened_before(command)) {
-    close_fd(command.minder.reports);
-    return leader_ended(command, kNoProgram << 8);
-  }
-  if (result > 0 && report.failed.text) {
-    command.failure = Failure{command.id, report.failed.number, report.failed.text};
-  } else if (result > 0 && !report.ended) {
-    command.pid = report.pid;
-    command.running = command.offer < 0;
-    return;
-  } else if (!command.exit) {
-    // One that goes without a word was ended, by us or by the command itself.
-    if (result < 0) report.status = SIGKILL;
-    command.running = true;
-    close_fd(command.minder.reports);  // first: a shell is opened again, and has another one then
-    return ended(command, report.status, report.cpu_us, report.peak_bytes);
-  }
-  close_fd(command.minder.reports);
-}
-
 void Commands::start(Start start) {
   auto command = std::make_unique<Command>();
   command->id = start.id;
   command->note = start.note;
+  refill_us_ = 0;  // not while there is work; its end is another occasion
   // Counters are read when a command ends; in between only what others left running moves them.
   const bool alone = commands_.empty() && !(cgroups_.there() && cgroups_.any_left_behind());
   command->counts = alone ? last_counts_ : counters_.read();
@@ -235,7 +203,10 @@ bool Commands::drop_output(const Taken& stored, int control) {
 
 void Commands::release(const Release& release) {
   if (Command* command = find(release.id)) {
-    if (release.what & Release::kExit) command->exit_released = refill_due_ = true;
+    if (release.what & Release::kExit) {
+      command->exit_released = true;
+      wish_refill();
+    }
     if (release.what & Release::kOutput) command->output_released = true;
   }
   forget_released();
@@ -273,6 +244,7 @@ int Commands::enforce_deadlines() {
     if (command->offer >= 0) soonest(tend_offer(*command, now));
   }
   if (waiting_) soonest(tend_waiting(now));
+  soonest(refill_us_);
   if (next == 0) return -1;
   constexpr std::uint64_t kLongest = 3600ull * 1000;
   return next <= now ? 0 : static_cast<int>(std::min((next - now + 999) / 1000, kLongest));
@@ -301,25 +273,6 @@ void Commands::reap() {
       break;
     }
   }
-}
-
-void Commands::minder_ended(int pid, int status) {
-  std::vector<int> alive = spared_;
-  if (waiting_ && waiting_->minder.pid > 0) alive.push_back(waiting_->minder.pid);
-  bool killed = false;
-  for (const auto& command : commands_) {
-    if (command->minder.pid == pid) {
-      command->minder.pid = -1;
-      killed = WIFSIGNALED(status);
-    } else if (command->minder.pid > 0) {
-      alive.push_back(command->minder.pid);
-    }
-  }
-  for (const int minder : old_minders_) {
-    if (minder != pid) alive.push_back(minder);
-  }
-  std::erase(old_minders_, pid);
-  if (killed) end_strays(alive);
 }
 
 void Commands::ended(Command& command, int status, std::uint64_t cpu_us, std::uint64_t peak_bytes) {

@@ -8,6 +8,7 @@
 #include "guest/command.h"
 #include "guest/container_wire.h"
 #include "guest/launch.h"
+#include "guest/prestart.h"
 
 namespace tb::guest {
 
@@ -62,6 +63,7 @@ class Commands {
   bool settle(Command& command);
   std::uint64_t tend_offer(Command& command, std::uint64_t now);
   void ask_for_shell(const Start& start);
+  void wish_refill();
   void start_ahead();
   void drop_waiting();
   void waiting_ended();
@@ -95,7 +97,8 @@ class Commands {
   std::vector<int> spared_;
   std::unique_ptr<Command> waiting_;  // a shell without a command
   std::unique_ptr<Start> next_;       // what the next command is expected to be like
-  bool refill_due_ = false;
+  std::uint64_t refill_us_ = 0;       // when to start a shell; 0: no need
+  Processors processors_;
   unsigned unused_ = 0;      // commands that the waiting shell was no good for
   unsigned unloadable_ = 0;  // shells that ended before they waited
   bool ready_told_ = false;

@@ -205,7 +205,9 @@ class Guest {
   // Commands go on; what they print waits in the pipes for the next server.
   void drop_server() {
     if (control_ < 0) return;
-    ::close(control_);
+    // Its number stays taken: the next server's socket gets it, and whoever had it meanwhile would
+    // lose it.
+    if (control_ != kControlFd || ::dup3(0, kControlFd, O_CLOEXEC) < 0) ::close(control_);
     control_ = -1;
     writable_wanted_ = false;
     expiry_.server(false);

@@ -2,10 +2,16 @@
 // Shells that are started ahead: after a command's end a bash is started as the next one would be,
 // and waits for its text (guest/waiter/). A command that it is no good for, that it does not take
 // in time or can't take is started as if there were none; what was taken is never started again.
+#include "guest/prestart.h"
+
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/sysinfo.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <string_view>
 #include <utility>
 
@@ -14,12 +20,33 @@
 #include "os/fdpass.h"
 
 namespace tb::guest {
+
+Processors::Processors()
+    : load_(::open("/proc/loadavg", O_RDONLY | O_CLOEXEC)), count_(::get_nprocs()) {}
+
+bool Processors::busy() const {
+  char text[64];
+  const ssize_t n = load_ < 0 ? 0 : ::pread(load_, text, sizeof text, 0);
+  // 0.20 0.18 0.12 1/80 11206: the fourth is who runs or would like to, of all.
+  const std::string_view line{text, static_cast<std::size_t>(std::max<ssize_t>(n, 0))};
+  const std::size_t slash = line.find('/');
+  if (slash == line.npos) return false;
+  const std::size_t begin = line.rfind(' ', slash) + 1;
+  int running = 0;
+  std::from_chars(line.data() + begin, line.data() + slash, running);
+  // A client, the server and we are awake for each command: that alone is not much.
+  return running > 2 * count_;
+}
+
 namespace {
 
 constexpr std::size_t kMaxText = 120 << 10;        // as an argument of its own
 constexpr std::size_t kMaxEnvironment = 64 << 10;  // far below what exec(2) takes
 constexpr std::uint64_t kFirstLook = 1000;         // microseconds
-constexpr std::uint64_t kPatience = 100 * 1000;    // then it is not waited for any longer
+constexpr std::uint64_t kPatience = 2000 * 1000;   // for one that is not stopped, only slow
+constexpr std::uint64_t kLook = 50 * 1000;         // at one that might be
+constexpr std::uint64_t kBusyPause =
+    50 * 1000;  // before a start that others would have to wait for
 constexpr unsigned kMostUnused = 2;
 constexpr unsigned kMostUnloadable = 2;
 
@@ -57,6 +84,20 @@ bool offer(int socket, const Start& start, const int (&streams)[waiter::kStreams
   return os::send_packet(socket, message, streams, waiter::kStreams) == 1;
 }
 
+// Who was stopped takes nothing. pid (name) state …; here the name is bash's.
+bool is_stopped(int pid) {
+  if (pid <= 0) return false;
+  const std::string path = "/proc/" + std::to_string(pid) + "/stat";
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  char text[128];
+  const ssize_t n = file < 0 ? 0 : ::read(file, text, sizeof text);
+  ::close(file);
+  const std::string_view stat{text, static_cast<std::size_t>(std::max<ssize_t>(n, 0))};
+  const std::size_t name = stat.find(") ");
+  return name != stat.npos && name + 2 < stat.size() &&
+         (stat[name + 2] == 'T' || stat[name + 2] == 't');
+}
+
 enum class Word { none, waits, takes, gone };
 
 Word listen(int socket) {
@@ -70,7 +111,8 @@ Word listen(int socket) {
 }  // namespace
 
 void Commands::ask_for_shell(const Start& start) {
-  if (start.ahead_ms == 0 || unloadable_ >= kMostUnloadable) {
+  // A container's guest has nothing to load into a shell.
+  if (start.ahead_ms == 0 || unloadable_ >= kMostUnloadable || config_.in_container) {
     next_.reset();
   } else if (could_be_handed_over(start)) {
     const bool same = next_ && next_->cwd == start.cwd && next_->env == start.env;
@@ -166,9 +208,9 @@ std::uint64_t Commands::tend_offer(Command& command, std::uint64_t now) {
   if (now < command.look_us) return command.look_us;
   settle(command);
   if (command.offer < 0) return 0;
-  if (command.look_us == command.began_us + kFirstLook) {
-    watch(command.offer);
-    command.look_us = command.began_us + kPatience;
+  if (!is_stopped(command.pid) && now < command.began_us + kPatience) {
+    if (command.look_us == command.began_us + kFirstLook) watch(command.offer);
+    command.look_us = now + kLook;
     return command.look_us;
   }
   // From here on it can't say that it takes it. If it just has, it does.
@@ -218,9 +260,13 @@ void Commands::start_ahead() {
   unused_ = 0;
 }
 
+void Commands::wish_refill() {
+  if (next_) refill_us_ = now_us() + (processors_.busy() ? kBusyPause : 0);
+}
+
 void Commands::refill() {
-  if (!refill_due_) return;
-  refill_due_ = false;
+  if (refill_us_ == 0 || refill_us_ > now_us()) return;
+  refill_us_ = 0;
   if (waiting_) {
     waiting_->began_us = now_us();
   } else if (next_) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the server and PID 1 of a sandbox say to each other (docs/formats/guest.md).
-// One message is one seqpacket packet: a type byte, then fields in the order of the structs here.
-// No exceptions: both the guest and the server include this.
+// One message is one packet: a type byte, then fields in the order of the structs. No exceptions.
 #pragma once
 
 #include <cstdint>
@@ -54,11 +53,8 @@ constexpr std::uint32_t kHitPids = 2;
 constexpr std::uint32_t kHitCpu = 4;
 constexpr std::uint32_t kHitDisk = 8;
 
-// Where a command's stdin comes from.
-enum class InputMode : std::uint8_t {
-  whole = 0,  // Start::input is all of it
-  open = 1,   // a pipe that the server writes to, until it closes it
-};
+// Of stdin: Start::input is all of it, or it is a pipe that the server writes to and closes.
+enum class InputMode : std::uint8_t { whole = 0, open = 1 };
 
 // What is started.
 enum class Kind : std::uint8_t {
@@ -81,10 +77,8 @@ struct Start {
   std::uint8_t terminal = 0;  // stdin, stdout and stderr are one; of this size:
   std::uint32_t rows = 0;
   std::uint32_t columns = 0;
-  // When not 0: a shell that was started ahead may run it, and after its end another one is started
-  // that waits for so long.
-  std::uint32_t ahead_ms = 0;
-  std::string note;  // told again with `started`; means nothing to the guest
+  std::uint32_t ahead_ms = 0;  // so long the shell for the next one waits, started ahead; 0: none
+  std::string note;            // told again with `started`; means nothing to the guest
 
   void encode(Writer& out) const {
     out.u8(static_cast<std::uint8_t>(Message::start));

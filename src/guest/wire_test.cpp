@@ -72,6 +72,7 @@ Start full_start() {
   start.terminal = 1;
   start.rows = 24;
   start.columns = 65535;
+  start.ahead_ms = 30000;
   start.note = kOdd;
   return start;
 }
@@ -150,6 +151,7 @@ TEST(GuestWire, FieldsKeepTheirPlaces) {
   EXPECT_EQ(start.terminal, 1);
   EXPECT_EQ(start.rows, 24u);
   EXPECT_EQ(start.columns, 65535u);
+  EXPECT_EQ(start.ahead_ms, 30000u);
   EXPECT_EQ(start.note, kOdd);
   Started started;
   ASSERT_TRUE(decode(fields(full_started()), started));

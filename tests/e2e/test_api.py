@@ -214,7 +214,7 @@ def test_a_client_that_leaves_does_not_disturb_others(server, session):
         client.sendall(b"POST /execute HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s"
                        % (len(body), body))
     # The command was sent before we left: its end is told by the list of processes.
-    assert server.stdout(session, "until [ -e left ]; do sleep 0.02; done; cat left") == "done\n"
+    assert server.stdout(session, "until [ -s left ]; do sleep 0.02; done; cat left") == "done\n"
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded"])

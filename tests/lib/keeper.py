@@ -116,15 +116,16 @@ class Box:
             socket.send_fds(self.control, [bytes([self.BY_FILE])], [file.fileno()])
 
     def start(self, script="", argv=(), stdin=b"", env=(), timeout=30, keep_open=False,
-              terminal=None, note=b""):
-        """Tells PID 1 to start a command; `terminal` is (rows, columns)."""
+              terminal=None, ahead=0, note=b""):
+        """Tells PID 1 to start a command; `terminal` is (rows, columns), and for
+        `ahead` ms a shell waits for the next one."""
         self.number += 1
         pack = Keeper.bytes
         self.send(struct.pack("<BIBIQ", self.START, self.number, 0, 0, int(timeout * 1000)) +
                   pack("/workspace") + Keeper.list(argv) +
                   Keeper.list([*self.ENVIRONMENT, *env]) + pack(script) + pack(stdin) +
-                  struct.pack("<BBII", keep_open, terminal is not None, *(terminal or (0, 0))) +
-                  pack(note))
+                  struct.pack("<BBIII", keep_open, terminal is not None, *(terminal or (0, 0)),
+                              ahead) + pack(note))
         return self.number
 
     def live(self, *words, **options):

@@ -32,11 +32,12 @@ DEFAULTS = {"PORT": "0", "POOL_SIZE": "1", "MAX_POOL_SIZE": "200", "CPU_QUOTA": 
             "LOG_LEVEL": "debug", "DEFAULT_POLICY": "open"}
 SETTINGS = re.compile(r"^(HOST|PORT|ALLOW_NO_AUTH|STATE_DIR|WORKER_ID|ENVIRONMENT|POOL_SIZE|"
                       r"MAX_\w+|MEMORY_LIMIT|\w+_TIMEOUT\w*|CPU_QUOTA|PIDS_LIMIT|OUTPUT_\w+|"
-                      r"MIN_\w+|\w+_POLICY|\w+_POLICIES|REGISTRY_DIR|PROVIDER_\w+|"
-                      r"CORS_\w+|SHUTDOWN_\w+|"
-                      r"KEEPER_GRACE|LOG_\w+|DEBUG|REDIS_\w+|\w+_CLEANUP|CLEANUP_\w+|POOL_\w+|"
+                      r"MIN_\w+|\w+_POLICY|\w+_POLICIES|REGISTRY_DIR|PROVIDER_\w+|CORS_\w+|"
+                      r"SHUTDOWN_\w+|KEEPER_GRACE|LOG_\w+|DEBUG|REDIS_\w+|\w+_CLEANUP|POOL_\w+|"
                       r"CONTAINER_\w+|WORKSPACE_DIR|HOST_WORKSPACE_PATH|SANDBOX_\w+|DOCKER_\w+|"
-                      r"STORAGE_PATH|(ARTIFACT|E2B|VOLUME|SESSION|WEBHOOK)_\w+|THREADBOX_FAULTS)$")
+                      r"(ARTIFACT|CLEANUP|E2B|VOLUME|SESSION|WEBHOOK|PRESTART)_\w+|STORAGE_PATH|"
+                      r"THREADBOX_FAULTS)$")
+AHEAD = re.compile(r"bash: started ahead|bash\0-c\0 +\0")
 
 
 def wait_until(condition, what, seconds=None):
@@ -220,10 +221,11 @@ class Server:
         return glob.glob(f"/sys/fs/cgroup/threadbox/{tag}") + glob.glob(
             f"/sys/fs/cgroup/*/threadbox/{tag}")
 
-    def sandbox_pids(self, session_id=""):
-        """Of one sandbox, or of all: found by their cgroup, so that none can hide."""
+    def sandbox_pids(self, session_id="", ahead=False):
+        """Found by their cgroup, so none can hide; shells that wait for a command on demand."""
         place = f"/threadbox/{tag_of(self.state_dir)}/{session_id}"
-        return [pid for pid in all_pids() if place in read_text(f"/proc/{pid}/cgroup")]
+        return [pid for pid in all_pids() if place in read_text(f"/proc/{pid}/cgroup")
+                and (ahead or not AHEAD.match(read_text(f"/proc/{pid}/cmdline")))]
 
     def guest_pid(self, session_id):
         for pid in self.sandbox_pids(session_id):
@@ -255,7 +257,7 @@ class Server:
 
     def leftovers(self):
         """Everything on the host that belongs to this state directory, but its files."""
-        left = [f"process {pid} {argv_of(pid)}" for pid in self.sandbox_pids() if alive(pid)]
+        left = [f"process {p} {argv_of(p)}" for p in self.sandbox_pids(ahead=True) if alive(p)]
         left += [f"keeper {pid}" for pid in [self.keeper_pid()] if pid]
         left += [f"cgroup {path}" for path in self.cgroups()]
         left += [f"mount {line}" for line in self.mounts()]
@@ -307,13 +309,11 @@ class Server:
         assert reply.status == 200, reply
         return reply.json
 
-    def execute_and_forget(self, session, command):
-        """For a server that may die under it; then nothing is answered."""
+    def execute_and_forget(self, session, command):  # the server may die under it
         with contextlib.suppress(OSError, http.client.HTTPException):
             return self.try_execute(session, command, timeout=60)
 
     def stdout(self, session, command, **fields):
-        """What a command that must succeed printed."""
         result = self.execute(session, command, **fields)
         assert result["exit_code"] == 0, result
         return result["stdout"]

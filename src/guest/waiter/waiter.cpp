@@ -32,9 +32,17 @@ extern char** shell_environment;
 extern time_t shell_start_time;
 extern timeval shellstart;
 extern const char* const dist_version;
+extern int bash_argv_initialized;
 void* bind_variable(const char* name, char* value, int flags);
 int unbind_variable(const char* name);
 void* xmalloc(size_t size);
+void array_flush(void* array);
+
+struct variable {
+  char* name;
+  void* value;
+};
+variable* find_variable(const char* name);
 
 struct builtin {
   const char* name;
@@ -166,9 +174,17 @@ void connect_streams(const Taken& taken) {
   }
 }
 
+// A text that is read by BASH_ENV is as one that is sourced: it has arguments, none.
+void forget_arguments() {
+  if (variable* const counts = find_variable("BASH_ARGC")) array_flush(counts->value);
+  bash_argv_initialized = 0;
+}
+
 void become_new(const Taken& taken) {
+  forget_arguments();
   hide_bash_env();
-  shell_name = ::strcpy(static_cast<char*>(xmalloc(sizeof "bash")), "bash");
+  shell_name = static_cast<char*>(xmalloc(sizeof "bash"));  // was one of its words
+  ::memcpy(shell_name, "bash", sizeof "bash");
   show_as("bash -c ", taken.text);
   command_execution_string = taken.text;
   bind_variable("BASH_EXECUTION_STRING", taken.text, 0);
