@@ -226,6 +226,7 @@ class Counting:
         self.machine, self.server, self.session = machine, server, session
         reply = server.post(f"/api/sessions/{session}/processes", {
             "command": "i=0; while sleep 0.05; do i=$((i+1)); echo $i; done", "timeout": 600})
+        assert reply.status == 201, (reply, machine.journal())
         self.number = reply.json["process_id"]
         self.keeper = machine.show(UNITS[1], "MainPID")
         wait_until(self.numbers, "it has begun")
