@@ -36,8 +36,7 @@ SETTINGS = re.compile(r"^(HOST|PORT|ALLOW_NO_AUTH|STATE_DIR|WORKER_ID|ENVIRONMEN
                       r"CORS_\w+|SHUTDOWN_\w+|"
                       r"KEEPER_GRACE|LOG_\w+|DEBUG|REDIS_\w+|\w+_CLEANUP|CLEANUP_\w+|POOL_\w+|"
                       r"CONTAINER_\w+|WORKSPACE_DIR|HOST_WORKSPACE_PATH|SANDBOX_\w+|DOCKER_\w+|"
-                      r"STORAGE_PATH|(ARTIFACT|E2B|VOLUME|SESSION|WEBHOOK)_\w+|"
-                      r"THREADBOX_FAULTS|THREADBOX_CONFIG)$")
+                      r"STORAGE_PATH|(ARTIFACT|E2B|VOLUME|SESSION|WEBHOOK|THREADBOX)_\w+)$")
 
 
 def wait_until(condition, what, seconds=None):
