@@ -11,7 +11,6 @@ RUN_PACKAGES="bash coreutils jq gawk bc file python3 python-is-python3 diffutils
   tar procps btrfs-progs"
 TEST_PACKAGES="python3-dev python3-venv python3-pytest python3-requests
   python3-prometheus-client python3-jsonschema openssl nodejs
-  nginx-light prometheus zsh systemd man-db dpkg
   clang-format-19 clang-tidy-19 clang-19 libclang-rt-19-dev mold
   strace util-linux
   iproute2 qemu-system-x86 cpio mmdebstrap kmod squashfs-tools e2fsprogs zstd
@@ -19,6 +18,8 @@ TEST_PACKAGES="python3-dev python3-venv python3-pytest python3-requests
 
 # For containers in tests: an engine that they start themselves, on folders of their own.
 DOCKER_PACKAGES="docker.io"
+# For tests/deploy: what servers are used with.
+DEPLOY_PACKAGES="nginx-light prometheus zsh systemd man-db"
 
 installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q '^install ok installed'; }
 
@@ -37,12 +38,27 @@ boost_packages() {
   fi
 }
 
+# Runs a command that installs packages: what tests need must not begin to serve on this machine.
+without_services() {
+  local policy=/usr/sbin/policy-rc.d code=0
+  if [ -e "$policy" ]; then
+    "$@"
+    return
+  fi
+  printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+  as_root chmod 755 "$policy"
+  "$@" || code=$?
+  as_root rm -f "$policy"
+  return "$code"
+}
+
 need() {
   local wanted="" missing="" package
   case " $* " in *" build "*) wanted="$BUILD_PACKAGES $(boost_packages)" ;; esac
   case " $* " in *" run "*) wanted="$wanted $RUN_PACKAGES" ;; esac
   case " $* " in *" test "*) wanted="$wanted $TEST_PACKAGES" ;; esac
   case " $* " in *" docker "*) wanted="$wanted $DOCKER_PACKAGES" ;; esac
+  case " $* " in *" deploy "*) wanted="$wanted $DEPLOY_PACKAGES" ;; esac
   for package in $wanted; do
     installed "$package" || missing="$missing $package"
   done
@@ -56,8 +72,8 @@ need() {
   # The names of Boost may have been unknown before the update.
   case " $* " in *" build "*) missing="$missing $(boost_packages)" ;; esac
   # shellcheck disable=SC2086
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-    $missing >/dev/null
+  without_services as_root env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -qq --no-install-recommends $missing >/dev/null
 }
 
 # build PRESET [TARGET…]

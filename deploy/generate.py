@@ -97,7 +97,8 @@ def settings_of(binary):
 
 def flag_of(name):
     """Secrets have none: everybody could read them in a list of processes."""
-    return None if name.endswith(("_SECRET", "_PASSWORD")) else name.lower().replace("_", "-")
+    secret = name.endswith(("_SECRET", "_PASSWORD", "_KEY", "_TOKEN"))
+    return None if secret else name.lower().replace("_", "-")
 
 
 # ---- the man page ----

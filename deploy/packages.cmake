@@ -10,7 +10,12 @@ install(FILES ${DEPLOY}/systemd/threadbox.service ${DEPLOY}/systemd/threadbox-ke
         DESTINATION usr/lib/systemd/system COMPONENT system)
 install(FILES ${DEPLOY}/threadbox.conf DESTINATION etc/threadbox COMPONENT system
         PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ)  # it may hold a secret
-install(FILES ${PROJECT_SOURCE_DIR}/docs/man/threadbox.1 DESTINATION usr/share/man/man1
+set(MAN_PAGE ${PROJECT_SOURCE_DIR}/docs/man/threadbox.1)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${MAN_PAGE})
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/package)
+execute_process(COMMAND gzip -9nc ${MAN_PAGE}
+                OUTPUT_FILE ${PROJECT_BINARY_DIR}/package/threadbox.1.gz COMMAND_ERROR_IS_FATAL ANY)
+install(FILES ${PROJECT_BINARY_DIR}/package/threadbox.1.gz DESTINATION usr/share/man/man1
         COMPONENT system)
 install(FILES ${DEPLOY}/completions/threadbox.bash RENAME threadbox
         DESTINATION usr/share/bash-completion/completions COMPONENT system)
@@ -22,7 +27,7 @@ install(FILES ${DEPLOY}/nginx.conf ${DEPLOY}/grafana.json DESTINATION usr/share/
         COMPONENT system)
 
 install(TARGETS threadbox RUNTIME DESTINATION . COMPONENT portable)
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/docs/man/threadbox.1
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${MAN_PAGE}
         ${DEPLOY}/nginx.conf ${DEPLOY}/grafana.json ${DEPLOY}/threadbox.conf
         DESTINATION . COMPONENT portable)
 install(DIRECTORY ${DEPLOY}/systemd ${DEPLOY}/completions DESTINATION . COMPONENT portable)
@@ -38,9 +43,10 @@ set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION admin)
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION
-"A server that gives every thread a Linux box of its own, made by the kernel alone:
- commands run in it over HTTP, its files stay, and it outlives the server.")
-set(CPACK_DEBIAN_PACKAGE_DEPENDS "passwd, bash, coreutils")
+"A server that gives every thread a Linux box of its own, made by the
+ kernel alone: commands run in it over HTTP, its files stay, and it
+ outlives the server.")
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "passwd, init-system-helpers")
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS
     "btrfs-progs, python3, jq, gawk, bc, file, procps, ca-certificates")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "nginx")

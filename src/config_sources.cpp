@@ -15,8 +15,11 @@ namespace {
 
 const char* const kFileVariable = "THREADBOX_CONFIG";
 
+// By its name, so that a new one can't be forgotten here.
 bool is_secret(const std::string& name) {
-  return name == "WEBHOOK_SECRET" || name == "REDIS_PASSWORD" || name == "E2B_API_KEY";
+  constexpr const char* kEnds[] = {"_SECRET", "_PASSWORD", "_KEY", "_TOKEN"};
+  return std::any_of(std::begin(kEnds), std::end(kEnds),
+                     [&](const char* end) { return name.ends_with(end); });
 }
 
 std::string trim(std::string text) {

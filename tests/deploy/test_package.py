@@ -52,7 +52,7 @@ def test_the_deb_has_what_it_should_and_no_more(packages, tmp_path):
         "DEBIAN/postinst": "0o755", "DEBIAN/prerm": "0o755", "DEBIAN/postrm": "0o755",
         "etc/threadbox/threadbox.conf": "0o640", "usr/bin/threadbox": "0o755",
         **{f"usr/lib/systemd/system/{unit}": "0o644" for unit in UNITS},
-        f"{share}/man/man1/threadbox.1": "0o644",
+        f"{share}/man/man1/threadbox.1.gz": "0o644",
         f"{share}/bash-completion/completions/threadbox": "0o644",
         f"{share}/zsh/vendor-completions/_threadbox": "0o644",
         f"{doc}/copyright": "0o644", f"{doc}/nginx.conf": "0o644", f"{doc}/grafana.json": "0o644"}
@@ -226,6 +226,7 @@ class Counting:
         self.machine, self.server, self.session = machine, server, session
         reply = server.post(f"/api/sessions/{session}/processes", {
             "command": "i=0; while sleep 0.05; do i=$((i+1)); echo $i; done", "timeout": 600})
+        assert reply.status == 201, (reply, machine.journal())
         self.number = reply.json["process_id"]
         self.keeper = machine.show(UNITS[1], "MainPID")
         wait_until(self.numbers, "it has begun")
@@ -246,7 +247,7 @@ class Counting:
 
 
 def check_removed(machine, server, session):
-    """First what runs goes, then what is kept."""
+    """First what runs goes, and could come back; then what is kept."""
     conf, state = machine.root / CONF, machine.root / "var/lib/threadbox"
     machine.must("dpkg", "--remove", "threadbox")
     assert not server.ready()
@@ -254,6 +255,9 @@ def check_removed(machine, server, session):
     assert "threadbox" not in "".join(machine.run("cat", f"/proc/{pid}/comm").stdout
                                       for pid in pids)
     assert conf.exists() and (state / "sandboxes" / session).exists()
+    machine.must("dpkg", "--install", "/package.deb")
+    wait_until(server.ready, machine.journal, 60)
+    assert server.create("t") == session, "it is as it was"
     machine.must("dpkg", "--purge", "threadbox")
     assert not conf.exists() and not state.exists()
     assert "threadbox" not in (machine.root / "etc/passwd").read_text()
@@ -262,7 +266,7 @@ def check_removed(machine, server, session):
 
 
 @pytest.mark.long
-def test_a_package_lives_on_a_machine(packages, machine, tmp_path):
+def test_a_package_lives_on_a_machine(packages, machine, start_server, tmp_path):
     port = free_port()
     (machine.root / CONF).parent.mkdir()
     (machine.root / CONF).write_text(f"PORT={port}\nPOOL_SIZE=1\nDEFAULT_POLICY=open\n")
@@ -274,7 +278,10 @@ def test_a_package_lives_on_a_machine(packages, machine, tmp_path):
     wait_until(lambda: "event=registry_reloaded" in machine.journal(), "it is reloaded")
 
     session = server.create("t")
-    assert server.stdout(session, "id -un") == "sandboxuser\n"
+    filters = "grep Seccomp_filters /proc/self/status"
+    outside = start_server()
+    assert server.stdout(session, filters) == outside.stdout(outside.create(), filters), \
+        "the unit adds none of its own to every sandbox"
     counting = Counting(machine, server, session)
 
     def restart(_):

@@ -12,6 +12,7 @@ from server import read_text, wait_until
 
 PACKAGES = "systemd,systemd-sysv,dbus,python3-minimal"
 PATH = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive"}
+# Uids of sandboxes are claimed for the whole kernel, so that is shared with the host.
 # Settings of the kernel are the host's, and its devices: neither is systemd's to change here. (A
 # read-only /proc/sys would keep sandboxes from mounting a /proc of their own.)
 MASKED = ("systemd-sysctl", "systemd-modules-load", "systemd-binfmt", "systemd-udevd",
@@ -19,7 +20,7 @@ MASKED = ("systemd-sysctl", "systemd-modules-load", "systemd-binfmt", "systemd-u
 BOOT = r"""
 set -eu
 root=$1 group=$2
-mkdir -p "$group"
+mkdir -p "$group" /run/threadbox
 echo $$ > "$group/cgroup.procs"
 exec unshare --mount --pid --fork --kill-child --uts --ipc --cgroup --propagation private \
   bash -c '
@@ -30,6 +31,8 @@ exec unshare --mount --pid --fork --kill-child --uts --ipc --cgroup --propagatio
     mount -t sysfs -o ro sysfs "$root/sys"
     mount -t cgroup2 cgroup2 "$root/sys/fs/cgroup"
     mount -t tmpfs tmpfs "$root/run"
+    mkdir "$root/run/threadbox"
+    mount --bind /run/threadbox "$root/run/threadbox"
     mount -t tmpfs -o mode=755 tmpfs "$root/dev"
     mkdir "$root/dev/pts" "$root/dev/shm"
     mount -t devpts -o newinstance,ptmxmode=666 devpts "$root/dev/pts"
