@@ -13,7 +13,7 @@ int keeper(const Config& config) {
   options.server_uid = server_uid();
   options.grace = config.keeper_grace;
   const registry::Registry registry = registry::Registry::load(config.registry_dir);
-  options.environments = registry.roots();
+  for (std::string& root : registry.roots()) options.environments.push_back(std::move(root));
   options.environments.push_back(config.environment);
   options.directories = registry.directories();
   options.supervisor = os::Supervisor::of_environment();
