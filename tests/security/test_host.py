@@ -135,5 +135,6 @@ def test_a_failed_fault_injection_needs_the_switch(start_server):
 
 def test_nothing_secret_is_on_a_command_line(server):
     for pid in (server.process.pid, server.keeper_pid()):
-        assert not re.search(r"key|token|secret|password", " ".join(argv_of(pid)), re.I)
+        said = " ".join(argv_of(pid)).replace(server.state_dir, "")  # a random name
+        assert not re.search(r"key|token|secret|password", said, re.I)
     wait_until(lambda: server.health(), "it answers", PATIENCE)

@@ -110,8 +110,10 @@ def test_clients_that_run_interrupt_and_close_at_once_leave_nothing(server, sess
             reply = shell.try_run(f"echo {n}; sleep 0.0{n}; (exit {n})", timeout=5)
             seen.append(reply.status)
             if reply.status == 200 and reply.json["cause"] == "exited":
-                assert reply.json["exit_code"] in (n, 130), reply
-                assert reply.json["stdout"] in (f"{n}\n", ""), reply
+                begun = reply.json["stdout"]
+                assert begun in (f"{n}\n", ""), reply
+                # Of a line that an interrupt has cut bash may say that it is none: 2.
+                assert reply.json["exit_code"] in ((n, 130) if begun else (n, 130, 2)), reply
             if reply.status != 200:
                 return
 

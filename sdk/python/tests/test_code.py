@@ -100,7 +100,9 @@ def test_for_asyncio(in_loop):
                  if isinstance(event, CodeOutput | CodeResult)]  # fmt: skip
         assert texts == ["1\n", "2"]
         call = asyncio.create_task(client.code.run("y = 1\nwhile True: pass"))
-        while (await client.code.get_context("python")).info.state != "running":
+        while (  # noqa: ASYNC110 (the event is the server's)
+            await client.code.get_context("python")
+        ).info.state != "running":
             await asyncio.sleep(0.01)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):

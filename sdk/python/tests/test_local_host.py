@@ -370,9 +370,9 @@ def test_two_engines_of_one_program_make_one_session(state):
     for thread in threads:
         thread.join()
     assert len({box.id for box in found}) == 1
-    for round in range(3):
-        for box in found:
-            box.out(f"echo {round} >> log")
+    for turn in range(3):
+        for one in found:
+            one.out(f"echo {turn} >> log")
     assert found[0].out("wc -l < log").strip() == "6"
     run(engines[1].close())
     left = next(box for box in found if box.engine is engines[0])

@@ -78,7 +78,7 @@ def test_artifacts_stay_after_the_end(url, user):
         client.kept.remove(kept.artifact_id)
         with pytest.raises(FileNotFoundError):
             client.kept.read(kept.artifact_id)
-        with pytest.raises(ValueError, match="session.artifacts"):
+        with pytest.raises(ValueError, match=r"session\.artifacts"):
             client.kept.keep("x")
 
 
