@@ -253,7 +253,6 @@ FIRST = [
 ]
 # Two of them at a time, each in a process of its own: they mostly wait. The longest begin.
 BESIDE = [
-    ("e2e", lambda: pytest("tests/e2e")),
     ("security", lambda: pytest("tests/security")),
     ("sdk", sdk),
     ("faults", lambda: pytest("tests/faults")),
@@ -271,6 +270,7 @@ LAST = [
 STAGES = FIRST + BESIDE + LAST
 LONG = [
     ("unit", unit_release),
+    ("e2e", lambda: pytest("tests/e2e")),  # of asan, too
     ("agents", agents),
     ("headers", lambda: script("tests/tidy/headers.sh", "build/release")),
     ("fuzz", lambda: script("tests/fuzz/run.sh", "60")),

@@ -28,8 +28,9 @@ else for path; do find "./$path" "${kinds[@]}" '%p\0'; done; fi 2>/dev/null |
     --ignore-failed-read 2>/dev/null
 code=$?; (( code < 2 )) || exit 1
 )";
-// $1: the file; its list as tar tells it.
+// $1: the file; its list as tar tells it. A name that begins at the root would lose that silently.
 constexpr const char* kLook = R"(
+LC_ALL=C tar -Ptf "$1" 2>/dev/null | grep -q ^/ && { rm -f -- "$1"; fail bad_archive; }
 LC_ALL=C tar -tvf "$1" --numeric-owner 2>/dev/null || { rm -f -- "$1"; fail bad_archive; }
 )";
 constexpr const char* kUnpack = R"(

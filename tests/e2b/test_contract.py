@@ -4,7 +4,15 @@ from other import TESTS, load
 
 TEMPLATE = "the template decides that, not we"
 UNHEARD = "E2B sends what is printed only to those who listen"
+SHELLS = "E2B's protocol knows no shell that lives on between commands"
 DIFFERS = {
+    "test_bash_keeps_its_state": SHELLS,
+    "test_a_shell_outlives_the_server": SHELLS,
+    "test_what_a_command_changes_stays": SHELLS,
+    "test_streams_and_codes_are_each_commands_own": SHELLS,
+    "test_a_timeout_ends_the_command_and_keeps_the_shell": SHELLS,
+    "test_a_shell_that_ends_is_opened_again_with_what_it_knew": SHELLS,
+    "test_a_closed_shell_takes_what_it_started_along": SHELLS,
     "test_who_and_where_a_command_is": TEMPLATE,
     "test_too_many_processes_are_refused_and_the_rest_goes_on": TEMPLATE,
     "test_too_much_memory_ends_the_command_alone": TEMPLATE,
