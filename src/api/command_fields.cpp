@@ -70,6 +70,13 @@ std::string read_label(const json::object& body, const char* name) {
   return label;
 }
 
+// Ours begin so.
+std::string read_tag(const json::object& body) {
+  std::string tag = read_label(body, "tag");
+  if (tag.starts_with("threadbox.")) refuse("\"tag\" must not begin with \"threadbox.\"");
+  return tag;
+}
+
 }  // namespace
 
 sandbox::Command read_command(const json::object& body) {
@@ -80,7 +87,7 @@ sandbox::Command read_command(const json::object& body) {
   if (auto input = find_text(body, "stdin")) command.input = std::move(*input);
   read_environment(body, command);
   command.notify_url = find_text(body, "notify_url").value_or("");
-  command.tag = read_label(body, "tag");
+  command.tag = read_tag(body);
   return command;
 }
 
@@ -89,7 +96,7 @@ sandbox::ShellSpec read_shell(const json::object& body) {
   sandbox::ShellSpec spec;
   spec.cwd = std::move(like.cwd);
   spec.env = std::move(like.env);
-  spec.tag = read_label(body, "tag");
+  spec.tag = read_tag(body);
   return spec;
 }
 

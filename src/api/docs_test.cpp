@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "api/code.h"
 #include "api/probes.h"
 #include "api/service.h"
 #include "api/web_files.h"
@@ -42,6 +43,7 @@ class Docs : public testing::Test {
     add_artifact_routes(router_, service_);
     add_webhook_routes(router_, service_);
     add_shell_routes(router_, service_, runs_);
+    add_code_routes(router_, service_, contexts_);
     add_docs_routes(router_);
   }
 
@@ -59,6 +61,7 @@ class Docs : public testing::Test {
                               session::TestParts::settings({})};
   Service service_{sessions_, parts_.metrics, "w1", "host"};
   shell::Runs runs_{loop_.executor()};
+  code::Contexts contexts_{loop_.executor(), sessions_, runs_};
   Router router_;
 };
 

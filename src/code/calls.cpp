@@ -12,9 +12,9 @@ namespace {
 
 using Kind = Frame::Kind;
 
-constexpr Milliseconds kStart = 60s;    // of an interpreter, on a host that has much to do
-constexpr Milliseconds kSilence = 15s;  // then the caller is given a sign of life
-constexpr std::size_t kMaxMessage = 64 << 20;
+constexpr Milliseconds kStart = 60s;     // of an interpreter, on a host that has much to do
+constexpr Milliseconds kSilence = 15s;   // then the caller is given a sign of life
+constexpr std::size_t kSlack = 1 << 20;  // beyond what a driver was told to keep to
 
 // What an interpreter is told about its context, for the next server to ask.
 std::string describe(const ContextSpec& spec) {
@@ -58,8 +58,8 @@ json::object parse_message(const std::string& text) {
 // One call: from frames to events and an outcome.
 class Listener {
  public:
-  Listener(Take& take, Stopper& stopper, std::uint32_t call)
-      : take_(take), stopper_(stopper), call_(call) {}
+  Listener(Take& take, Stopper& stopper, std::uint32_t call, CellLimits limits)
+      : take_(take), stopper_(stopper), call_(call), limits_(limits) {}
 
   Outcome outcome;
   bool ended = false;
@@ -101,12 +101,17 @@ class Listener {
   }
 
  private:
+  // A driver keeps to its limits; but code can write frames, too.
   void add(const std::string& part) {
+    said_ += part.size();
+    if (said_ > limits_.results.count + kSlack) throw Broken{"more than it may"};
     message_ += part;
-    if (message_.size() > kMaxMessage) throw Broken{"a message that is too large"};
   }
 
   awaitable<void> text(Event::Kind kind, const std::string& bytes) {
+    std::uint64_t& printed = printed_[kind == Event::Kind::err];
+    printed += bytes.size();
+    if (printed > limits_.output.count + kSlack) co_return;
     Event event;
     event.kind = kind;
     event.text = characters_[kind == Event::Kind::err].add(bytes);
@@ -150,6 +155,9 @@ class Listener {
   Take& take_;
   Stopper& stopper_;
   const std::uint32_t call_;
+  const CellLimits limits_;
+  std::uint64_t said_ = 0;
+  std::uint64_t printed_[2] = {};
   std::string message_;
   WholeCharacters characters_[2];
 };
@@ -221,7 +229,35 @@ awaitable<std::string> Contexts::set_up(const session::Session& session, const C
   throw Error{Code::unavailable, "The interpreter did not start within " + in_seconds(kStart)};
 }
 
-awaitable<std::unique_ptr<Channel>> Contexts::start_interpreter(SessionRef session,
+// Ours from its start on, and nobody else's to adopt.
+class Contexts::Starting {
+ public:
+  explicit Starting(PlaceRef place) : place_(std::move(place)) { ++place_->starting; }
+  Starting(const Starting&) = delete;
+  Starting& operator=(const Starting&) = delete;
+  ~Starting() {
+    --place_->starting;
+    place_->settled.notify_all();
+  }
+
+ private:
+  PlaceRef place_;
+};
+
+// One that was started ahead has passed no policy yet.
+std::shared_ptr<Channel> Contexts::take_spare(Place& place, const SessionRef& session,
+                                              const Context& context, const session::Who& who) {
+  auto& spares = place.spares[context.spec.language];
+  while (!spares.empty()) {
+    sessions_.check(session->policy, interpreter(context.spec.language), who);
+    const std::shared_ptr<Channel> channel = std::move(spares.back());
+    spares.pop_back();
+    if (channel->alive()) return channel;
+  }
+  return nullptr;
+}
+
+awaitable<std::shared_ptr<Channel>> Contexts::start_interpreter(SessionRef session,
                                                                 const Context& context,
                                                                 session::Who who) {
   sandbox::Command command = interpreter(context.spec.language);
@@ -236,7 +272,7 @@ awaitable<std::unique_ptr<Channel>> Contexts::start_interpreter(SessionRef sessi
     if (why.find("can't be executed") == why.npos) throw;
     throw no_interpreter(context.spec.language);
   }
-  co_return std::make_unique<Channel>(process);
+  co_return std::make_shared<Channel>(process);
 }
 
 awaitable<void> Contexts::start(SessionRef session, ContextRef context, session::Who who) {
@@ -254,14 +290,11 @@ awaitable<void> Contexts::start(SessionRef session, ContextRef context, session:
     context->shell = co_await sessions_.open_shell(session, std::move(spec), who);
     co_return;
   }
+  // First the sandbox, if it has ended: what is in it is looked through before we add to it.
+  const session::Use use = co_await sessions_.use(session);
   const PlaceRef place = co_await look_through(session);
-  std::unique_ptr<Channel> channel;
-  auto& spares = place->spares[context->spec.language];
-  while (!channel && !spares.empty()) {
-    channel = std::move(spares.back());
-    spares.pop_back();
-    if (!channel->alive()) channel.reset();
-  }
+  const Starting starting{place};
+  std::shared_ptr<Channel> channel = take_spare(*place, session, *context, who);
   if (!channel) channel = co_await start_interpreter(session, *context, who);
   const std::string failed = co_await set_up(*session, *context, *channel);
   if (!failed.empty()) {
@@ -300,9 +333,10 @@ awaitable<Outcome> Contexts::run(SessionRef session, ContextRef context, Cell ce
   const bool anew = !context->channel || !context->channel->alive();
   const bool lost = anew && context->used;
   if (anew) co_await start(session, context, who);
-  Channel& channel = *context->channel;
+  const std::shared_ptr<Channel> held = context->channel;  // whatever becomes of the context
+  Channel& channel = *held;
   const auto stopper = std::make_shared<Stopper>(executor_, channel.process());
-  Listener listener{take, *stopper, ++context->calls};
+  Listener listener{take, *stopper, ++context->calls, limits_};
   std::vector<std::string> fields{"exec", std::to_string(context->calls),
                                   std::to_string(limits_.output.count),
                                   std::to_string(limits_.results.count), std::move(cell.text)};

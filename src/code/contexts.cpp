@@ -88,9 +88,13 @@ Contexts::PlaceRef Contexts::place_of(const SessionRef& session) {
 // started it.
 awaitable<Contexts::PlaceRef> Contexts::look_through(SessionRef session) {
   const PlaceRef place = place_of(session);
-  while (place->looking) co_await place->settled.wait();
-  const std::shared_ptr<sandbox::Sandbox> sandbox = session->sandbox;
-  if (!sandbox || place->sandbox.lock() == sandbox) co_return place;
+  std::shared_ptr<sandbox::Sandbox> sandbox;
+  for (;;) {
+    sandbox = session->sandbox;
+    if (!sandbox || place->sandbox.lock() == sandbox) co_return place;
+    if (!place->looking && place->starting == 0) break;
+    co_await place->settled.wait();
+  }
   place->looking = true;
   std::exception_ptr failure;
   try {
@@ -120,11 +124,18 @@ awaitable<void> Contexts::adopt_all(PlaceRef place, std::shared_ptr<sandbox::San
 // One that answers neither at once nor after an interrupt is of no use to anybody.
 awaitable<void> Contexts::adopt(PlaceRef place, std::shared_ptr<sandbox::Process> process,
                                 Language language) {
-  auto channel = std::make_unique<Channel>(process);
-  std::optional<std::string> told = co_await channel->sync(kIdleAnswer);
-  if (!told && !process->exit()) {
-    process->signal(SIGINT, true);
-    told = co_await channel->sync(kBusyAnswer);
+  const auto channel = std::make_shared<Channel>(process);
+  std::optional<std::string> told;
+  try {
+    told = co_await channel->sync(kIdleAnswer);
+    if (!told && !process->exit()) {
+      process->signal(SIGINT, true);
+      told = co_await channel->sync(kBusyAnswer);
+    }
+  } catch (const sandbox::Detached&) {
+    throw;
+  } catch (const Error&) {
+    // It has closed its ears: as one that does not answer.
   }
   if (!told) {
     process->kill();
@@ -133,7 +144,7 @@ awaitable<void> Contexts::adopt(PlaceRef place, std::shared_ptr<sandbox::Process
   }
   auto spec = parse_context(*told, language);
   if (!spec) {
-    place->spares[language].push_back(std::move(channel));
+    place->spares[language].push_back(channel);
     co_return;
   }
   ContextRef context = find_in(place->contexts, spec->id);
@@ -141,7 +152,11 @@ awaitable<void> Contexts::adopt(PlaceRef place, std::shared_ptr<sandbox::Process
     context = std::make_shared<Context>(executor_, std::move(*spec));
     place->contexts.push_back(context);
   }
-  context->channel = std::move(channel);
+  if (context->channel && context->channel->alive()) {
+    process->kill();  // that says it is one that there is
+    co_return;
+  }
+  context->channel = channel;
   context->used = true;
 }
 

@@ -37,7 +37,7 @@ class Context {
   std::size_t waiting() const { return places_.empty() ? 0 : places_.size() - 1; }
 
   // ---- for Contexts ----
-  std::unique_ptr<Channel> channel;       // null: none yet, or it has ended
+  std::shared_ptr<Channel> channel;       // null: none yet, or it has ended
   std::shared_ptr<sandbox::Shell> shell;  // of bash
   std::shared_ptr<Stopper> stopper;       // of the call that runs
   bool used = false;                      // a call has run: there is state that can be lost
@@ -102,12 +102,14 @@ class Contexts {
     std::weak_ptr<session::Session> session;
     std::weak_ptr<sandbox::Sandbox> sandbox;  // that was looked through
     bool looking = false;
+    unsigned starting = 0;  // interpreters that are nobody's yet, but not to be adopted
     Signal settled;
     std::vector<ContextRef> contexts;
     std::set<Language> lost;  // had an interpreter that could not be adopted
-    std::map<Language, std::vector<std::unique_ptr<Channel>>> spares;
+    std::map<Language, std::vector<std::shared_ptr<Channel>>> spares;
   };
   using PlaceRef = std::shared_ptr<Place>;
+  class Starting;
 
   PlaceRef place_of(const SessionRef& session);
   awaitable<PlaceRef> look_through(SessionRef session);
@@ -118,7 +120,9 @@ class Contexts {
                           std::shared_ptr<sandbox::Shell> shell);
 
   awaitable<void> start(SessionRef session, ContextRef context, session::Who who);
-  awaitable<std::unique_ptr<Channel>> start_interpreter(SessionRef session, const Context& context,
+  std::shared_ptr<Channel> take_spare(Place& place, const SessionRef& session,
+                                      const Context& context, const session::Who& who);
+  awaitable<std::shared_ptr<Channel>> start_interpreter(SessionRef session, const Context& context,
                                                         session::Who who);
   awaitable<std::string> set_up(const session::Session& session, const Context& context,
                                 Channel& channel);

@@ -29,8 +29,8 @@ std::string encode_frame(const Frame& frame) {
 }
 
 void Frames::add(std::string_view bytes) {
-  if (at_ == bytes_.size()) {
-    bytes_.clear();
+  if (at_ == bytes_.size() || at_ > kMaxFrame) {
+    bytes_.erase(0, at_);
     at_ = 0;
   }
   bytes_ += bytes;

@@ -112,7 +112,20 @@ void DockerSandbox::interrupted() {
   for (const auto& [id, weak] : inputs_) {
     if (const auto input = weak.lock()) input->interrupted();
   }
+  forget_starts();
   begin_again();
+}
+
+// Whoever waits for them is told that they did not happen: so they must not.
+void DockerSandbox::forget_starts() {
+  guest::carrier::Frames frames;
+  frames.add(std::exchange(waiting_, {}));
+  Kind kind{};
+  std::string_view payload;
+  while (frames.next(kind, payload)) {
+    const bool start = payload.starts_with(static_cast<char>(guest::Message::start));
+    if (!start) waiting_ += guest::carrier::frame(kind, payload);
+  }
 }
 
 void DockerSandbox::lease(Milliseconds idle, Milliseconds grace) {

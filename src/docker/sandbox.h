@@ -52,6 +52,7 @@ class DockerSandbox : public box::GuestSandbox {
   awaitable<bool> carry();
   awaitable<std::shared_ptr<Link>> find_carrier();
   void interrupted();
+  void forget_starts();
 
   Engine& engine_;
   std::string container_;

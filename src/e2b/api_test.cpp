@@ -30,7 +30,7 @@ TEST(PauseBefore, ARetryAfterIsHonouredUpToABound) {
   EXPECT_EQ(pause_before(1, 429, false, &none), 100ms);
 }
 
-TEST(Api, ASandboxAnswersWhereTheSettingsAndTheCloudSay) {
+TEST(E2bApi, ASandboxAnswersWhereTheSettingsAndTheCloudSay) {
   asio::io_context loop;
   net::Client client{loop.get_executor(), {}};
   const Machine machine{"abc", "", ""};

@@ -12,6 +12,8 @@ namespace {
 using sandbox::FileError;
 using sandbox::FileProblem;
 
+constexpr std::size_t kMaxErrors = 4096;
+
 // $1: z or nothing; then the paths. What can't be read is left out.
 constexpr const char* kPack = R"(
 z=$1; shift
@@ -59,7 +61,7 @@ class Packing : public sandbox::ArchiveReader {
     if (!event) co_return;
     if (const json::object* data = object_of(*event, "data")) {
       const std::string bytes = bytes_of(*data, "stdout");
-      errors_ += bytes_of(*data, "stderr");
+      if (errors_.size() < kMaxErrors) errors_ += bytes_of(*data, "stderr");
       if (bytes.size() > left_.count) {
         throw FileError{FileProblem::too_large, "The archive is too large"};
       }

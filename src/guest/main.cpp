@@ -102,6 +102,7 @@ class Guest {
     for (;;) {
       epoll_event events[8];
       int timeout = commands_.enforce_deadlines();
+      report();  // a shell may have taken its command when it was looked at
       if (config_.in_container) {
         const int left = expiry_.left();
         if (left == 0) end_container(expiry_.with_files());

@@ -81,7 +81,10 @@ awaitable<std::shared_ptr<sandbox::Sandbox>> NativeProvider::create(sandbox::San
   os::Fd control = co_await keeper_.create(std::move(create));
   auto sandbox = connect(spec.id, spec.label, std::move(control));
   const bool answered = co_await sandbox->wait_ready(kSetUp);
-  if (!answered) throw Error{Code::unavailable, "the sandbox does not answer"};
+  if (!answered) {
+    co_await destroy(spec.id);
+    throw Error{Code::unavailable, "the sandbox does not answer"};
+  }
   co_return sandbox;
 }
 

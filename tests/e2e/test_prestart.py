@@ -222,6 +222,19 @@ def test_one_that_was_killed_is_not_missed(ahead):
     ahead.cleanup(session)
 
 
+def test_a_command_that_goes_on_is_told_of_at_once(ahead):
+    session = warm(ahead)
+    for _ in range(5):
+        wait_for_shell(ahead, session)
+        made = ahead.post(f"/api/sessions/{session}/processes",
+                          {"command": "cat", "stdin_open": True})
+        assert made.status == 201, made
+        place = f"/api/sessions/{session}/processes/{made.json['process_id']}"
+        assert ahead.request("DELETE", place).status == 200
+        assert ahead.stdout(session, "echo here") == "here\n"
+    ahead.cleanup(session)
+
+
 def test_one_that_is_stopped_is_not_waited_for(ahead):
     session = warm(ahead)
     for _ in range(3):
