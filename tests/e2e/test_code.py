@@ -191,13 +191,6 @@ def test_variables_of_one_call(server, session, py):
 # ---- JavaScript ----
 
 @needs_node
-def test_the_environment_of_node_lets_node_run_whatever_the_default_is(start_server):
-    server = start_server(DEFAULT_POLICY="strict")
-    made = server.post("/api/sessions", {"environment": "Node"}).json["session_id"]
-    assert run(server, made, "[1, 2].map(n => n + 1)", language="javascript")["text"] == "[ 2, 3 ]"
-
-
-@needs_node
 def test_javascript_keeps_what_is_declared(js):
     js("const x = 1; let y = 2; function f() { return 3 } class A {}")
     assert js("const x = 5; x + y + f() + typeof A")["text"] == "10function"
