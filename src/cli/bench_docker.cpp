@@ -85,20 +85,15 @@ awaitable<void> exec_in_container(Bench& bench, Docker& docker, const Config& co
   const std::string id = spec.id;
   const auto sandbox = co_await provider.create(std::move(spec));
   Samples ours, engine;
-  // In turns of some, so that what disturbs one of them disturbs the other: when an engine has
-  // answered, it is still busy with the end of its exec, which only the next command meets.
-  constexpr unsigned kTurn = 5;
-  for (unsigned round = 0; round < 2 * kRounds / kTurn + 1; ++round) {
-    for (unsigned i = 0; i < kTurn; ++i) {
-      const auto began = BenchClock::now();
-      co_await exec(*sandbox, "true");
-      if (round > 0) ours.add(BenchClock::now() - began);
-    }
-    for (unsigned i = 0; i < kTurn; ++i) {
-      const auto began = BenchClock::now();
-      co_await docker.exec("threadbox-" + id);
-      if (round > 0) engine.add(BenchClock::now() - began);
-    }
+  // In turns: what disturbs one of them disturbs the other.
+  for (unsigned round = 0; round < 2 * kRounds + kWarmup; ++round) {
+    const auto began = BenchClock::now();
+    co_await exec(*sandbox, "true");
+    const auto between = BenchClock::now();
+    co_await docker.exec("threadbox-" + id);
+    if (round < kWarmup) continue;
+    ours.add(between - began);
+    engine.add(BenchClock::now() - between);
   }
   co_await provider.destroy(id);
   co_await provider.close();
