@@ -91,12 +91,22 @@ awaitable<void> E2bProcess::wait_turn(const Turn& turn) {
   while (turn.place != writers_.begin()) co_await changed_.wait();
 }
 
+// What it says to its input would be lost while the stream is being opened again.
+awaitable<bool> E2bProcess::wait_listened_to(Clock::time_point until) {
+  auto ready = [this] { return listened_to_ || exit_.has_value(); };
+  co_return co_await changed_.until(ready,
+                                    std::max<std::chrono::nanoseconds>(until - Clock::now(), 0ns));
+}
+
 awaitable<std::size_t> E2bProcess::send_input(std::shared_ptr<Turn> turn, std::string bytes,
                                               std::optional<Milliseconds> limit) {
   const auto self = shared_from_this();
   const auto until = Clock::now() + limit.value_or(kLongest);
   co_await wait_turn(*turn);
   std::size_t taken = 0;
+  const bool heard = co_await wait_listened_to(until);
+  if (!heard) co_return taken;
+  if (exit_) refuse_input();
   if (sending_) {
     // What the one before could not wait for.
     const bool clear = co_await send_piece(std::string{}, until);

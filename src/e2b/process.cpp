@@ -83,6 +83,8 @@ bool E2bProcess::take(const json::object& message) {
   if (!event) return false;
   if (const json::object* start = object_of(*event, "start")) {
     info_.pid = static_cast<int>(number_of(*start, "pid"));
+    listened_to_ = true;
+    changed_.notify_all();
     if (on_change_) on_change_();
   }
   if (const json::object* data = object_of(*event, "data")) take_data(*data);
@@ -164,6 +166,7 @@ awaitable<void> E2bProcess::follow() {
     }
     if (exit_ && connected) co_await hang_up();
     events_.reset();
+    listened_to_ = false;
     if (exit_) co_return;
     if (!why.empty()) {
       log(LogLevel::warning, "e2b_stream_lost", {{"process", std::to_string(id_)}, {"why", why}});

@@ -104,6 +104,7 @@ class E2bProcess : public sandbox::Process, public std::enable_shared_from_this<
   struct Turn;
   std::shared_ptr<Turn> queue_up();
   awaitable<void> wait_turn(const Turn& turn);
+  awaitable<bool> wait_listened_to(std::chrono::steady_clock::time_point until);
   awaitable<std::size_t> send_input(std::shared_ptr<Turn> turn, std::string bytes,
                                     std::optional<Milliseconds> limit);
   awaitable<bool> send_piece(std::string piece, std::chrono::steady_clock::time_point until);
@@ -116,7 +117,8 @@ class E2bProcess : public sandbox::Process, public std::enable_shared_from_this<
   ToldOutput output_;
   Signal changed_;
   std::unique_ptr<Events> events_;
-  std::string asked_;  // the first bytes of stdout, of one that was asked whether it can run
+  bool listened_to_ = false;  // what it prints now arrives
+  std::string asked_;         // the first bytes of stdout, of one that was asked whether it can run
   bool asks_ = false;
   std::optional<sandbox::Exit> exit_;
   std::function<void(const sandbox::Exit&)> on_exit_;

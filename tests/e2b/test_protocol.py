@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sessions whose sandboxes are those of an E2B cloud, as long as nothing goes wrong."""
+import concurrent.futures
 import hashlib
 import os
 import uuid
@@ -162,6 +163,24 @@ def test_processes_outlive_the_server(start_cloud_server):
     assert live.wait_exited()["exit_code"] == 5
     assert live.output() == b"before\nafter one\n"
     assert b"was lost here" in live.output("stderr")
+
+
+def test_input_waits_until_what_it_calls_forth_is_heard(cloud, start_cloud_server):
+    server = start_cloud_server()
+    session = server.create("t")
+    live = start(server, session, "echo before; read x; echo after $x", stdin_open=True)
+    live.wait_said(b"before\n")
+    slow = cloud.fail("slow", "process.Process/Connect")
+    server.restart()
+    live = Live(server, session, live.number)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        written = pool.submit(live.write, b"one\n")
+        wait_until(lambda: cloud.count("POST", "Process/Connect"), "the stream is being opened")
+        assert server.stdout(session, "echo others go on") == "others go on\n"
+        slow.go.set()
+        assert written.result().status == 200
+    live.wait_exited()
+    assert live.output() == b"before\nafter one\n"
 
 
 def test_what_no_session_has_is_ended_by_the_next_server(cloud, start_cloud_server):
