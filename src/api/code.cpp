@@ -148,7 +148,7 @@ class WakeOnClose {
   ~WakeOnClose() { exchange_.on_peer_closed(nullptr); }
   WakeOnClose(const WakeOnClose&) = delete;
   WakeOnClose& operator=(const WakeOnClose&) = delete;
-  code::Wake wake;
+  Nudge wake;
 
  private:
   http::Exchange& exchange_;

@@ -306,7 +306,7 @@ awaitable<void> Contexts::start(SessionRef session, ContextRef context, session:
 }
 
 awaitable<Outcome> Contexts::execute(SessionRef session, ContextRef context, Cell cell, Take take,
-                                     session::Who who, Wake* wake) {
+                                     session::Who who, Nudge* wake) {
   if (!cell.env.empty()) {
     sandbox::Command like;
     like.script = "true";
@@ -329,7 +329,7 @@ awaitable<Outcome> Contexts::execute(SessionRef session, ContextRef context, Cel
 }
 
 awaitable<Outcome> Contexts::run(SessionRef session, ContextRef context, Cell cell, Take take,
-                                 session::Who who, Wake* wake) {
+                                 session::Who who, Nudge* wake) {
   const bool anew = !context->channel || !context->channel->alive();
   const bool lost = anew && context->used;
   if (anew) co_await start(session, context, who);

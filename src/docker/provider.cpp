@@ -264,7 +264,7 @@ awaitable<std::shared_ptr<sandbox::Sandbox>> DockerProvider::create(sandbox::San
 awaitable<std::shared_ptr<DockerSandbox>> DockerProvider::make(sandbox::SandboxSpec spec) {
   co_await ensure_usable(image_of(spec));
   const bool revived = records_.find(spec.id).has_value();
-  Record record;
+  box::Record record;
   record.label = spec.label;
   record.idle = spec.idle;
   records_.put(spec.id, record);  // before: what has no record is removed by the next server
@@ -326,7 +326,7 @@ void DockerProvider::expire(const std::string& id) {
 void DockerProvider::assign(sandbox::Sandbox& sandbox, std::string label, Milliseconds idle) {
   auto& box = static_cast<DockerSandbox&>(sandbox);
   box.set_label(label);
-  Record record;
+  box::Record record;
   record.label = std::move(label);
   record.idle = idle;
   records_.put(box.id(), record);

@@ -9,8 +9,8 @@
 
 #include "base/async.h"
 #include "base/error.h"
+#include "box/records.h"
 #include "docker/engine.h"
-#include "docker/records.h"
 #include "docker/sandbox.h"
 #include "sandbox/sandbox.h"
 
@@ -83,7 +83,7 @@ class DockerProvider : public sandbox::Provider {
   std::string output_dir_;
   std::string door_dir_;  // empty: the engine does not see it
   Engine engine_;
-  Records records_;
+  box::Records records_;
   std::string guest_volume_;
   bool guest_there_ = false;
   std::set<std::string> images_;  // that were there

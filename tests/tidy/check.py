@@ -30,7 +30,7 @@ ALLOWED = {
     "docker": {"box", "sandbox", "http", "os", "base", "guest/container_wire.h",
                "guest/carrier_wire.h", "jail/guest_image.h"},
     "e2b": {"sandbox", "match", "net", "http", "os", "base", "box/output.h",
-            "box/command.h"},
+            "box/command.h", "box/records.h"},
     "session": {"sandbox", "registry", "policy", "storage", "base", "os/test_dir.h"},
     "hooks": {"session", "sandbox", "net", "http", "os", "base"},
     "store": {"session", "base", "os/test_dir.h", "hooks/outbox.h"},
