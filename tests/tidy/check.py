@@ -34,7 +34,8 @@ ALLOWED = {
     "hooks": {"session", "sandbox", "net", "http", "os", "base"},
     "store": {"session", "base", "os/test_dir.h", "hooks/outbox.h"},
     "shell": {"sandbox", "base"},
-    "cluster": {"session", "http", "base"},
+    "redis": {"net", "base", "os/test_dir.h", "os/spawn.h"},
+    "cluster": {"session", "sandbox", "redis", "net", "http", "base"},
     "api": {"session", "registry", "shell", "sandbox", "hooks", "net", "http",
             "base"},
 }
