@@ -29,6 +29,7 @@ void Keeper::obey(int client, std::string_view message) {
       case Message::destroy: return destroy(client, number, in);
       case Message::list: return list(client, number);
       case Message::measure: return tell_load(client, number, in);
+      case Message::lease: return take_lease(client, number, in);
       case Message::stop: stop_waiters_.push_back(clients_.waiter(client, number)); return stop();
       default: throw Error{Code::invalid, "unknown message"};
     }
@@ -53,6 +54,7 @@ void Keeper::create(int client, std::uint32_t number, Reader& in) {
   Create create;
   if (!Create::decode(in, create)) throw Error{Code::invalid, "malformed create"};
   if (stopping_) throw Error{Code::unavailable, "the keeper is stopping"};
+  if (lease_over()) throw Error{Code::unavailable, "this worker has lost its lease"};
   const auto& allowed = options_.environments;
   if (std::find(allowed.begin(), allowed.end(), create.environment) == allowed.end()) {
     throw Error{Code::invalid, "this keeper was not started for the environment " +
