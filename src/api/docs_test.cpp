@@ -36,6 +36,7 @@ class Docs : public testing::Test {
     add_e2b_routes(router_, service_);
     add_registry_routes(router_, service_);
     add_webhook_routes(router_, service_);
+    add_cluster_routes(router_, service_);
     add_shell_routes(router_, service_, runs_);
     add_docs_routes(router_);
   }

@@ -41,6 +41,8 @@ struct Service {
   std::vector<std::string> origins = {};  // of pages that may open WebSockets, beside our own
   net::AddressRules hook_rules = {};
   hooks::Deliveries* deliveries = nullptr;  // null: nothing is delivered
+  session::Directory* directory = nullptr;  // null: this server stands alone
+  std::string cluster_secret = {};
 };
 
 // Throws HttpError 400 for a command whose end could not be told to whom it names.
@@ -65,6 +67,7 @@ void add_e2b_routes(Router& router, Service& service);
 void add_registry_routes(Router& router, Service& service);
 void add_metrics_routes(Router& router, Service& service);
 void add_webhook_routes(Router& router, Service& service);
+void add_cluster_routes(Router& router, Service& service);
 void add_docs_routes(Router& router);
 
 }  // namespace tb::api

@@ -11,6 +11,7 @@
 
 #include "api/router.h"
 #include "api/service.h"
+#include "cli/cluster.h"
 #include "cli/commands.h"
 #include "cli/docker.h"
 #include "cli/engine.h"
@@ -51,7 +52,7 @@ registry::Registry load_registry(const Config& config) {
 class Program {
  public:
   Program(asio::io_context& loop, const Config& config, registry::Registry& registry,
-          HookFiles files)
+          HookFiles files, std::optional<ClusterStart> start)
       : config_(config),
         registry_(registry),
         events_(metrics_, config.log_commands),
@@ -60,7 +61,10 @@ class Program {
         providers_(providers_of(config, provider_, docker_.get())),
         store_(loop.get_executor(), config.state_dir + "/store/threadbox.db"),
         hooks_(loop.get_executor(), config, store_, metrics_, std::move(files)),
-        sessions_(loop.get_executor(), {providers_, store_, events_, registry, &hooks_.callbacks()},
+        cluster_(make_cluster(loop, config, std::move(start))),
+        sessions_(loop.get_executor(),
+                  {providers_, store_, events_, registry, &hooks_.callbacks(),
+                   cluster_ ? &cluster_->directory() : nullptr},
                   {pool_settings(config), config.policy, config.session_timeout}),
         service_(service_of(config, sessions_, metrics_)),
         runs_(loop.get_executor()),
@@ -91,6 +95,9 @@ class Program {
     service_.hook_rules = hook_rules(config);
     service_.deliveries = &hooks_.deliveries();
     api::add_webhook_routes(router_, service_);
+    if (cluster_) service_.directory = &cluster_->directory();
+    service_.cluster_secret = config.cluster_secret;
+    api::add_cluster_routes(router_, service_);
     api::add_docs_routes(router_);
     provider_.start_ahead(config_.prestart);
     provider_.on_lost([this](bool in_order) {
@@ -129,11 +136,18 @@ class Program {
     if (docker_) co_await look_at_docker();
     co_await sessions_.open();
     co_await hooks_.settle();
+    if (cluster_) {
+      cluster_->open(sessions_, provider_);
+    } else {
+      const jail::Lease none;
+      provider_.keeper().tell(none);
+    }
     const std::uint16_t port = http::port_of(listener);
     server_.listen(listener);
     introduce(welcome, port);
     while (!stopping_) co_await stop_.wait();
     co_await server_.close(config_.shutdown_grace);
+    if (cluster_) co_await cluster_->close();
     co_await sessions_.close();
     co_await hooks_.close();
     co_await store_.close();
@@ -157,6 +171,12 @@ class Program {
     } catch (const Error& error) {
       log(LogLevel::error, "docker_unusable", {{"error", error.what()}});
     }
+  }
+
+  static std::unique_ptr<Cluster> make_cluster(asio::io_context& loop, const Config& config,
+                                               std::optional<ClusterStart> start) {
+    if (!start) return nullptr;
+    return std::make_unique<Cluster>(loop.get_executor(), config, std::move(*start));
   }
 
   static http::ServerLimits server_limits() {
@@ -234,6 +254,7 @@ class Program {
   session::Providers providers_;
   store::SqliteStore store_;
   Hooks hooks_;
+  std::unique_ptr<Cluster> cluster_;
   session::Sessions sessions_;
   api::Service service_;
   shell::Runs runs_;
@@ -256,6 +277,17 @@ os::Fd lock_state(const std::string& state_dir) {
   return lock;
 }
 
+std::optional<ClusterStart> start_of_cluster(const Config& config, int listener) {
+  if (config.redis_host.empty()) return std::nullopt;
+  ClusterStart start;
+  start.redis = redis_settings(config);
+  start.url = config.advertise_url;
+  if (start.url.empty()) {
+    start.url = "http://" + config.host + ":" + std::to_string(http::port_of(listener));
+  }
+  return start;
+}
+
 void raise_file_limit() {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
@@ -273,10 +305,11 @@ int serve(const Config& config) {
   const int listener = http::bind_listener(config.host, config.port);
   prepare(config, registry.roots());
   HookFiles files = read_hook_files(config);
+  std::optional<ClusterStart> start = start_of_cluster(config, listener);
   drop_privileges(server_uid(), groups_for(config));
 
   asio::io_context loop{1};
-  Program program{loop, config, registry, std::move(files)};
+  Program program{loop, config, registry, std::move(files), std::move(start)};
   asio::signal_set signals{loop, SIGTERM, SIGINT};
   signals.async_wait([&](boost::system::error_code error, int) {
     if (!error) program.request_stop();

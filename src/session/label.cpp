@@ -17,7 +17,8 @@ StoredSession to_stored(const Session& session) {
           session.last_activity,
           session.spec.provider,
           session.spec.environment,
-          session.spec.agent};
+          session.spec.agent,
+          session.claim};
 }
 
 std::string to_label(const StoredSession& session) {
@@ -32,7 +33,8 @@ std::string to_label(const StoredSession& session) {
                                       {"environment", session.environment},
                                       {"agent", session.agent},
                                       {"idle_ms", session.idle.count()},
-                                      {"created", seconds(session.created)}});
+                                      {"created", seconds(session.created)},
+                                      {"claim", session.claim}});
 }
 
 std::optional<StoredSession> from_label(const std::string& label) {
@@ -56,6 +58,7 @@ std::optional<StoredSession> from_label(const std::string& label) {
   session.provider = text("provider");
   session.environment = text("environment");
   session.agent = text("agent");
+  session.claim = static_cast<std::uint64_t>(std::max<std::int64_t>(number("claim"), 0));
   session.idle = Milliseconds{number("idle_ms")};
   constexpr std::int64_t kLatest = 1ll << 32;  // far in the future, and no overflow
   session.created =

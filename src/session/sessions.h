@@ -8,6 +8,7 @@
 
 #include "base/async.h"
 #include "registry/registry.h"
+#include "session/directory.h"
 #include "session/notifier.h"
 #include "session/pool.h"
 #include "session/session.h"
@@ -40,6 +41,7 @@ class Sessions {
     Events& events;
     const registry::Registry& registry;  // may be replaced by another, in place
     Notifier* notifier = nullptr;        // null: nobody is told of the ends of processes
+    Directory* directory = nullptr;      // null: this server stands alone
   };
   struct Settings {
     PoolSettings pool;
@@ -124,6 +126,8 @@ class Sessions {
   };
   awaitable<std::shared_ptr<Session>> create(SessionSpec spec);
   awaitable<void> keep(std::shared_ptr<Session> session);
+  awaitable<void> claim(std::shared_ptr<Session> session);
+  void let_go(const Session& session);
   awaitable<Result> join(std::shared_ptr<Creation> creation);
   std::shared_ptr<Creation> find_starting(const std::string& place) const;
   awaitable<void> awake(std::shared_ptr<Session> session);
@@ -171,6 +175,7 @@ class Sessions {
   Events& events_;
   const registry::Registry& registry_;
   Notifier* const notifier_;
+  Directory* const directory_;
   const std::string default_policy_;
   const Milliseconds idle_;
   const bool shared_;

@@ -27,6 +27,8 @@ struct StoredSession {
   std::string provider;
   std::string environment;  // names of the registry, or empty
   std::string agent;
+  // Of its thread in a directory (session/directory.h); kept with the sandbox, not in the store.
+  std::uint64_t claim = 0;
 };
 
 struct Event {

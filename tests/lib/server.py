@@ -33,8 +33,8 @@ DEFAULTS = {"PORT": "0", "POOL_SIZE": "1", "MAX_POOL_SIZE": "200", "CPU_QUOTA": 
 SETTINGS = re.compile(r"^(HOST|PORT|ALLOW_NO_AUTH|STATE_DIR|WORKER_ID|ENVIRONMENT|POOL_SIZE|"
                       r"MAX_\w+|MEMORY_LIMIT|\w+_TIMEOUT\w*|CPU_QUOTA|PIDS_LIMIT|OUTPUT_\w+|"
                       r"MIN_\w+|\w+_POLICY|\w+_POLICIES|REGISTRY_DIR|PROVIDER_\w+|"
-                      r"CORS_\w+|SHUTDOWN_\w+|"
-                      r"KEEPER_GRACE|LOG_\w+|DEBUG|REDIS_\w+|\w+_CLEANUP|CLEANUP_\w+|POOL_\w+|"
+                      r"CORS_\w+|SHUTDOWN_\w+|KEEPER_GRACE|LOG_\w+|DEBUG|REDIS_\w+|"
+                      r"CLUSTER_\w+|ADVERTISE_URL|WORKERS|\w+_CLEANUP|CLEANUP_\w+|POOL_\w+|"
                       r"CONTAINER_\w+|WORKSPACE_DIR|HOST_WORKSPACE_PATH|SANDBOX_\w+|DOCKER_\w+|"
                       r"WEBHOOK_\w+|THREADBOX_FAULTS)$")
 
