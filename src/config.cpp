@@ -86,10 +86,6 @@ Apply unsupported(const char* why) {
   return [=](Config&, const std::string&) -> std::string { return why; };
 }
 
-Apply ignored() {
-  return [](Config&, const std::string&) -> std::string { return {}; };
-}
-
 // As Docker writes sizes: 256m, 1g, 512k, or plain bytes.
 std::string apply_memory(Config& config, const std::string& value) {
   std::uint64_t count = 0;

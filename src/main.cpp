@@ -32,6 +32,32 @@ void add_bench_options(CLI::App& bench, tb::cli::BenchOptions& options) {
   bench.add_option("--image", options.image, "an image that this Docker has; else any");
 }
 
+struct KeeperArguments {
+  tb::jail::KeeperOptions options;
+  unsigned grace = 600;
+  std::vector<std::string> environments;
+};
+
+CLI::App* add_keeper(CLI::App& app, KeeperArguments& arguments) {
+  auto* keeper = app.add_subcommand("keeper", "internal: started by serve")->group("");
+  keeper->add_option("--state-dir", arguments.options.state_dir)->required();
+  keeper->add_option("--server-uid", arguments.options.server_uid);
+  keeper->add_option("--ready-fd", arguments.options.ready_fd);
+  keeper->add_option("--grace", arguments.grace);
+  keeper->add_option("--environment", arguments.environments);
+  keeper->add_flag("--detach", arguments.options.detach);
+  return keeper;
+}
+
+int run_keeper(KeeperArguments& arguments) {
+  tb::jail::KeeperOptions& options = arguments.options;
+  options.grace = std::chrono::seconds{arguments.grace};
+  auto& known = options.environments;
+  known.insert(known.end(), arguments.environments.begin(), arguments.environments.end());
+  options.allow_faults = std::getenv("THREADBOX_FAULTS") != nullptr;
+  return tb::jail::run_keeper(options);
+}
+
 int dispatch(int argc, char** argv) {
   CLI::App app{"Threadbox: a persistent, isolated Linux box for every conversation of an agent."};
   app.require_subcommand(1);
@@ -39,6 +65,9 @@ int dispatch(int argc, char** argv) {
 
   auto* serve = app.add_subcommand("serve", "answer HTTP requests");
   serve->footer(settings_help());
+
+  auto* coordinator = app.add_subcommand("coordinator", "pass requests on to workers");
+  coordinator->footer(settings_help());
 
   auto* stop = app.add_subcommand("stop", "end server, keeper and all sandboxes of STATE_DIR");
 
@@ -59,16 +88,8 @@ int dispatch(int argc, char** argv) {
 
   auto* version = app.add_subcommand("version", "print the version");
 
-  tb::jail::KeeperOptions keeper_options;
-  unsigned grace = 600;
-  auto* keeper = app.add_subcommand("keeper", "internal: started by serve")->group("");
-  keeper->add_option("--state-dir", keeper_options.state_dir)->required();
-  keeper->add_option("--server-uid", keeper_options.server_uid);
-  keeper->add_option("--ready-fd", keeper_options.ready_fd);
-  keeper->add_option("--grace", grace);
-  std::vector<std::string> environments;
-  keeper->add_option("--environment", environments);
-  keeper->add_flag("--detach", keeper_options.detach);
+  KeeperArguments keeper_arguments;
+  auto* keeper = add_keeper(app, keeper_arguments);
 
   CLI11_PARSE(app, argc, argv);
 
@@ -76,13 +97,8 @@ int dispatch(int argc, char** argv) {
     std::printf("threadbox %s\n", TB_VERSION);
     return 0;
   }
-  if (*keeper) {
-    keeper_options.grace = std::chrono::seconds{grace};
-    auto& known = keeper_options.environments;
-    known.insert(known.end(), environments.begin(), environments.end());
-    keeper_options.allow_faults = std::getenv("THREADBOX_FAULTS") != nullptr;
-    return tb::jail::run_keeper(keeper_options);
-  }
+  if (*keeper) return run_keeper(keeper_arguments);
+  if (*coordinator) return tb::cli::coordinator(tb::read_config(tb::Role::coordinator));
   const tb::Config config = tb::read_config();
   if (*serve) return tb::cli::serve(config);
   if (*secret) return tb::cli::secret(config);

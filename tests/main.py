@@ -257,6 +257,7 @@ STAGES = [
     ("sdk", sdk),
     ("security", lambda: pytest("tests/security")),
     ("faults", lambda: pytest("tests/faults")),
+    ("cluster", lambda: pytest("tests/cluster")),
     ("asan", asan),
     ("vm", vm),
 ]
@@ -266,6 +267,7 @@ LONG = [
     ("headers", lambda: script("tests/tidy/headers.sh", "build/release")),
     ("fuzz", lambda: script("tests/fuzz/run.sh", "60")),
     ("soak", lambda: pytest("tests/faults", "--long")),
+    ("cluster-soak", lambda: pytest("tests/cluster", "--long")),
 ]
 
 
