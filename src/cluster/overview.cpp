@@ -26,6 +26,16 @@ std::string_view text_of(const json::value& row, const char* name) {
   return value && value->is_string() ? std::string_view{value->get_string()} : std::string_view{};
 }
 
+// Without what belongs to the connection that it came over.
+http::Response copy_of(const http::Response& reply) {
+  http::Response copy;
+  copy.status = reply.status;
+  copy.reason = reply.reason;
+  copy.content_type = reply.content_type;
+  copy.body = reply.body;
+  return copy;
+}
+
 }  // namespace
 
 bool Coordinator::answers_itself(const http::Request& request) const {
@@ -45,15 +55,29 @@ awaitable<http::Response> Coordinator::answer(http::Exchange& exchange) {
 http::Response Coordinator::health() const {
   json::array rows;
   std::size_t healthy = 0;
+  std::uint64_t used = 0;
+  std::uint64_t capacity = 0;
   for (const std::shared_ptr<Worker>& worker : fleet_.all()) {
     healthy += worker->healthy ? 1 : 0;
+    used += worker->record.used;
+    capacity += worker->record.capacity;
     rows.push_back({{"url", worker->url}, {"status", worker->healthy ? "healthy" : "unhealthy"}});
   }
   json::object body{{"status", "healthy"},
                     {"version", TB_VERSION},
                     {"workers_total", rows.size()},
                     {"workers_healthy", healthy},
-                    {"redis_connected", fleet_.directory_connected()}};
+                    {"redis_connected", fleet_.directory_connected()},
+                    // For clients that expect what a worker tells: the sums.
+                    {"worker_id", "coordinator"},
+                    {"pool_size", capacity},
+                    {"pool_available", capacity - std::min(capacity, used)},
+                    {"pool",
+                     {{"available", capacity - std::min(capacity, used)},
+                      {"allocated", used},
+                      {"total", used},
+                      {"max_capacity", capacity}}},
+                    {"active_sessions", used}};
   body["workers"] = std::move(rows);
   return http::json_response(200, json::serialize(body));
 }
@@ -91,10 +115,14 @@ awaitable<http::Response> Coordinator::sessions(http::Exchange& exchange) {
   std::vector<json::value> rows;
   std::size_t total = 0;
   json::array silent;
+  // What is wrong with the question, a worker says.
+  if (const std::shared_ptr<Worker> one = fleet_.any()) {
+    const http::Response reply = co_await fleet_.get(one, request.target);
+    if (reply.status != 200) co_return copy_of(reply);
+  }
   for (const std::shared_ptr<Worker>& worker : fleet_.all()) {
     try {
-      http::Response reply = co_await fleet_.get(worker, target);
-      if (reply.status == 400) co_return reply;
+      const http::Response reply = co_await fleet_.get(worker, target);
       json::value body = json::parse(reply.body);
       total += body.at("total").to_number<std::size_t>();
       for (json::value& row : body.at("sessions").as_array()) {

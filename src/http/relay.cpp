@@ -73,7 +73,14 @@ awaitable<std::shared_ptr<Link>> Relay::take(const Endpoint& endpoint) {
 
 Relay::Passage::Passage(Relay& relay, Exchange& exchange) : relay_(relay), exchange_(exchange) {}
 
-Relay::Passage::~Passage() { exchange_.on_peer_closed(nullptr); }
+// One that did not come to its end was given up by the client: the other server is told by a reset,
+// because a plain close says no more than that the request is complete.
+Relay::Passage::~Passage() {
+  exchange_.on_peer_closed(nullptr);
+  if (!link_) return;
+  const struct linger reset{.l_onoff = 1, .l_linger = 0};
+  ::setsockopt(link_->socket().native_handle(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+}
 
 void Relay::Passage::write_head(std::string& out, const Endpoint& endpoint) const {
   const Request& request = exchange_.request();
@@ -137,9 +144,10 @@ awaitable<void> Relay::Passage::send_body(std::string_view begun, bool all) {
 
 // A client that closes its side is told to the other server in the same way.
 void Relay::Passage::watch_client() {
-  exchange_.on_peer_closed([link = link_, told = false]() mutable {
+  // The second time its connection is broken; who calls has a copy of this.
+  exchange_.on_peer_closed([link = link_, told = std::make_shared<bool>(false)] {
     const int fd = link->socket().native_handle();
-    if (fd >= 0) ::shutdown(fd, std::exchange(told, true) ? SHUT_RDWR : SHUT_WR);
+    if (fd >= 0) ::shutdown(fd, std::exchange(*told, true) ? SHUT_RDWR : SHUT_WR);
   });
 }
 

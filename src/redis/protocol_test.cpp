@@ -9,8 +9,8 @@ namespace tb::redis {
 namespace {
 
 TEST(RedisProtocol, WritesWordsWithTheirLengths) {
-  EXPECT_EQ(format({"SET", "k", std::string{"\0\r\n", 3}}),
-            (std::string{"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$3\r\n\0\r\n\r\n", 33}));
+  const std::string bytes{"\0\r\n", 3};
+  EXPECT_EQ(format({"SET", "k", bytes}), "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$3\r\n" + bytes + "\r\n");
 }
 
 TEST(RedisProtocol, ReadsRepliesHoweverTheyAreCut) {

@@ -119,6 +119,35 @@ def test_a_stream_comes_as_it_is_printed(fronts):
     front.cleanup(session)
 
 
+def test_a_client_that_leaves_is_missed_by_the_worker(fronts):
+    """`detach: false`: then its command ends."""
+    front, = fronts[:1]
+    session = front.create(name())
+    connection = front.connect()
+    connection.request("POST", "/execute", json.dumps(
+        {"session_id": session, "stream": True, "detach": False, "timeout": 600,
+         "command": "echo up; sleep 1000"}))
+    answer = connection.getresponse()
+    while b"up" not in answer.readline():
+        pass
+    answer.close()
+    connection.close()
+    row, = front.processes(session)
+    assert front.wait_exited(session, row["process_id"])["cause"] == "killed"
+    front.cleanup(session)
+
+
+def test_a_list_is_of_all_workers_and_its_question_is_checked(fronts):
+    front, = fronts[:1]
+    refused = front.get("/api/sessions?limit=none")
+    assert refused.status == 400 and "limit" in refused.json["error"], refused
+    sessions = [front.create(name()) for _ in range(5)]
+    page = front.get("/api/sessions?limit=2&offset=1").json
+    assert (page["total"], page["limit"], page["offset"], len(page["sessions"])) == (5, 2, 1, 2)
+    for session in sessions:
+        front.cleanup(session)
+
+
 def test_a_websocket_passes_both_ways(fronts):
     front, = fronts[:1]
     session = front.create(name())
