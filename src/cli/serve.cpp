@@ -279,6 +279,12 @@ os::Fd lock_state(const std::string& state_dir) {
 
 std::optional<ClusterStart> start_of_cluster(const Config& config, int listener) {
   if (config.redis_host.empty()) return std::nullopt;
+  if (config.docker) {
+    // Nobody would end them when the lease has run out and this server is dead.
+    throw Error{Code::invalid,
+                "REDIS_HOST: containers can't be kept by a lease yet; a worker of a cluster has "
+                "native sandboxes only: unset DOCKER_HOST and SANDBOX_PROVIDER"};
+  }
   ClusterStart start;
   start.redis = redis_settings(config);
   start.url = config.advertise_url;
