@@ -21,7 +21,7 @@ OPERATIONS = {"createSession", "getSession", "getStatus", "cleanup", "execute", 
               "getApiSession", "deleteSession", "listTools", "runTool", "e2bWriteFile",
               "listDirectory", "e2bReadFile", "getUrl", "getRoot",
               "startSandbox", "stopSandbox", "sandboxStatus",
-              "getMetrics", "getOpenapi", "getDocs", "getRedoc",
+              "getClusterRedis", "getMetrics", "getOpenapi", "getDocs", "getRedoc",
               "listDeliveries", "removeDelivery", "replayDelivery"}
 
 
