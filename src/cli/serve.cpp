@@ -11,6 +11,7 @@
 #include "api/probes.h"
 #include "api/router.h"
 #include "api/service.h"
+#include "cli/cluster.h"
 #include "cli/commands.h"
 #include "cli/docker.h"
 #include "cli/e2b.h"
@@ -57,7 +58,8 @@ registry::Registry load_registry(const Config& config) {
 class Program {
  public:
   Program(asio::io_context& loop, const Config& config, registry::Registry& registry,
-          const os::Supervisor& supervisor, HookFiles files, std::string e2b_authorities)
+          const os::Supervisor& supervisor, HookFiles files, std::string e2b_authorities,
+          std::optional<ClusterStart> start)
       : config_(config),
         registry_(registry),
         supervisor_(supervisor),
@@ -77,8 +79,10 @@ class Program {
         volumes_(loop.get_executor(), provider_,
                  {config.volume_size, config.max_volume_size, config.max_volumes},
                  config.environment),
+        cluster_(make_cluster(loop, config, std::move(start))),
         sessions_(loop.get_executor(),
-                  {providers_, store_, events_, registry, &hooks_.callbacks(), &volumes_, &logs_},
+                  {providers_, store_, events_, registry, &hooks_.callbacks(), &volumes_, &logs_,
+                   cluster_ ? &cluster_->directory() : nullptr},
                   {pool_settings(config), config.policy, config.session_timeout}),
         service_(service_of(config, sessions_, metrics_)),
         runs_(loop.get_executor()),
@@ -99,6 +103,8 @@ class Program {
     service_.logs = &logs_;
     service_.hook_rules = hook_rules(config);
     service_.deliveries = &hooks_.deliveries();
+    if (cluster_) service_.directory = &cluster_->directory();
+    service_.cluster_secret = config.cluster_secret;
     add_routes();
     metrics_.http_connections.read_by(
         [this] { return static_cast<double>(server_.connections()); });
@@ -148,6 +154,12 @@ class Program {
     co_await hooks_.settle();
     artifacts_.open();
     co_await logs_.sweep();
+    if (cluster_) {
+      cluster_->open(sessions_, provider_);
+    } else {
+      const jail::Lease none;
+      provider_.keeper().tell(none);
+    }
     const std::uint16_t port = http::port_of(listener);
     server_.listen(listener);
     introduce(welcome, port);
@@ -155,6 +167,7 @@ class Program {
     while (!stopping_) co_await stop_.wait();
     supervisor_.tell("STOPPING=1");
     co_await server_.close(config_.shutdown_grace);
+    if (cluster_) co_await cluster_->close();
     co_await volumes_.close();
     co_await artifacts_.close();
     co_await sessions_.close();
@@ -206,6 +219,7 @@ class Program {
     api::add_artifact_routes(router_, service_);
     api::add_metrics_routes(router_, service_);
     api::add_webhook_routes(router_, service_);
+    api::add_cluster_routes(router_, service_);
     api::add_docs_routes(router_);
   }
 
@@ -213,6 +227,12 @@ class Program {
     if (stopping_) co_return "the server is stopping";
     const bool answers = co_await keeper_watch_.answers(kKeeperPatience);
     co_return answers ? "" : "the keeper does not answer";
+  }
+
+  static std::unique_ptr<Cluster> make_cluster(asio::io_context& loop, const Config& config,
+                                               std::optional<ClusterStart> start) {
+    if (!start) return nullptr;
+    return std::make_unique<Cluster>(loop.get_executor(), config, std::move(*start));
   }
 
   static http::ServerLimits server_limits() {
@@ -301,6 +321,7 @@ class Program {
   storage::Artifacts artifacts_;
   storage::SessionLogs logs_;
   storage::Volumes volumes_;
+  std::unique_ptr<Cluster> cluster_;
   session::Sessions sessions_;
   api::Service service_;
   shell::Runs runs_;
@@ -326,6 +347,23 @@ os::Fd lock_state(const std::string& state_dir) {
   return lock;
 }
 
+std::optional<ClusterStart> start_of_cluster(const Config& config, int listener) {
+  if (config.redis_host.empty()) return std::nullopt;
+  if (config.docker) {
+    // Nobody would end them when the lease has run out and this server is dead.
+    throw Error{Code::invalid,
+                "REDIS_HOST: containers can't be kept by a lease yet; a worker of a cluster has "
+                "native sandboxes only: unset DOCKER_HOST and SANDBOX_PROVIDER"};
+  }
+  ClusterStart start;
+  start.redis = redis_settings(config);
+  start.url = config.advertise_url;
+  if (start.url.empty()) {
+    start.url = "http://" + config.host + ":" + std::to_string(http::port_of(listener));
+  }
+  return start;
+}
+
 void raise_file_limit() {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
@@ -345,10 +383,11 @@ int serve(const Config& config) {
   prepare(config, registry.roots(), registry.directories());
   HookFiles files = read_hook_files(config);
   std::string e2b_authorities = read_e2b_authorities(config);
+  std::optional<ClusterStart> start = start_of_cluster(config, listener);
   drop_privileges(server_uid(), groups_for(config));
 
   asio::io_context loop{1};
-  Program program{loop, config, registry, supervisor, std::move(files), std::move(e2b_authorities)};
+  Program program{loop, config, registry, supervisor, std::move(files), std::move(e2b_authorities), std::move(start)};
   Signals signals{loop};
   for (const int end : {SIGTERM, SIGINT}) signals.on(end, [&] { program.request_stop(); });
   signals.on(SIGHUP, [&] { program.reload(); });
