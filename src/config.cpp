@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "config_rules.h"
 #include "hooks/signing.h"
 #include "net/address.h"
 #include "net/resolver.h"
@@ -12,76 +13,7 @@
 namespace tb {
 namespace {
 
-using Apply = std::function<std::string(Config&, const std::string&)>;
-
-// A whole number within bounds, handed to `store`.
-template <class Store>
-Apply number(std::uint64_t least, std::uint64_t most, Store store) {
-  return [=](Config& config, const std::string& text) -> std::string {
-    std::uint64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size() || value < least || value > most) {
-      return "must be a whole number from " + std::to_string(least) + " to " + std::to_string(most);
-    }
-    store(config, value);
-    return {};
-  };
-}
-
-template <class Store>
-Apply text(Store store) {
-  return [=](Config& config, const std::string& value) -> std::string {
-    if (value.empty()) return "must not be empty";
-    store(config, value);
-    return {};
-  };
-}
-
-template <class Store>
-Apply flag(Store store) {
-  return [=](Config& config, const std::string& value) -> std::string {
-    std::string lower;
-    for (const char c : value) {
-      lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    }
-    const bool on = lower == "true" || lower == "1";
-    if (!on && lower != "false" && lower != "0") return "must be true or false";
-    store(config, on);
-    return {};
-  };
-}
-
-// Words between commas.
-template <class Store>
-Apply words(Store store) {
-  return [=](Config& config, const std::string& value) -> std::string {
-    std::vector<std::string> list;
-    std::size_t start = 0;
-    while (start <= value.size()) {
-      const std::size_t comma = std::min(value.find(',', start), value.size());
-      std::string word = value.substr(start, comma - start);
-      word.erase(0, word.find_first_not_of(" \t"));
-      word.erase(word.find_last_not_of(" \t") + 1);
-      if (!word.empty()) list.push_back(std::move(word));
-      start = comma + 1;
-    }
-    store(config, std::move(list));
-    return {};
-  };
-}
-
-// What sandboxes of this machine have as it is, and no other way.
-Apply only(const char* value) {
-  return [=](Config&, const std::string& given) -> std::string {
-    if (given == value) return {};
-    return std::string{"must be "} + value + ": sandboxes of this machine know no other";
-  };
-}
-
-// A setting of systems that this server does not speak to.
-Apply unsupported(const char* why) {
-  return [=](Config&, const std::string&) -> std::string { return why; };
-}
+using namespace rules;
 
 // As Docker writes sizes: 256m, 1g, 512k, or plain bytes.
 std::string apply_memory(Config& config, const std::string& value) {
@@ -123,7 +55,6 @@ std::string apply_level(Config& config, const std::string& value) {
   return "must be debug, info, warning, error or off";
 }
 
-// "docker=native,e2b=native", or "none".
 std::string apply_warm(Config& config, const std::string& value) {
   words([](Config& to, std::vector<std::string> v) { to.warm = std::move(v); })(config, value);
   for (const std::string& one : config.warm) {
@@ -132,6 +63,7 @@ std::string apply_warm(Config& config, const std::string& value) {
   return {};
 }
 
+// "docker=native,e2b=native", or "none".
 std::string apply_aliases(Config& config, const std::string& value) {
   std::string problem;
   const Apply each = words([&problem](Config& to, const std::vector<std::string>& list) {
@@ -417,10 +349,9 @@ std::vector<Setting> logging_settings() {
 const std::vector<Setting>& settings() {
   static const std::vector<Setting> table = [] {
     std::vector<Setting> all;
-    for (const auto& group :
-         {serving_settings, pool_settings, limits_settings, sessions_settings, storage_settings,
-          docker_settings, outgoing_settings, cluster_settings, elsewhere_settings,
-          logging_settings}) {
+    for (const auto& group : {serving_settings, pool_settings, limits_settings, sessions_settings,
+                              storage_settings, docker_settings, outgoing_settings,
+                              cluster_settings, elsewhere_settings, logging_settings}) {
       for (Setting& setting : group()) all.push_back(std::move(setting));
     }
     return all;

@@ -87,10 +87,8 @@ int dispatch(int argc, char** argv) {
   app.footer("Each command has --help. State lives under STATE_DIR.");
 
   auto* serve = app.add_subcommand("serve", "answer HTTP requests");
-  serve->footer(settings_help());
-
   auto* coordinator = app.add_subcommand("coordinator", "pass requests on to workers");
-  coordinator->footer(settings_help());
+  for (CLI::App* each : {serve, coordinator}) each->footer(settings_help());
 
   auto* stop = app.add_subcommand("stop", "end server, keeper and all sandboxes of STATE_DIR");
 

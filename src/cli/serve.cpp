@@ -13,10 +13,9 @@
 #include "api/service.h"
 #include "cli/cluster.h"
 #include "cli/commands.h"
-#include "cli/docker.h"
-#include "cli/e2b.h"
 #include "cli/engine.h"
 #include "cli/hooks.h"
+#include "cli/sandboxes.h"
 #include "cli/watching.h"
 #include "http/listener.h"
 #include "http/server.h"
@@ -64,10 +63,8 @@ class Program {
         registry_(registry),
         supervisor_(supervisor),
         events_(metrics_, config.log_commands),
-        provider_(loop.get_executor(), config.state_dir, config.output),
-        docker_(make_docker(loop, config)),
-        e2b_(make_e2b(loop.get_executor(), config, std::move(e2b_authorities))),
-        providers_(providers_of(config, provider_, docker_.get(), e2b_.get())),
+        sandboxes_(loop, config, std::move(e2b_authorities)),
+        provider_(sandboxes_.native()),
         store_(loop.get_executor(), config.state_dir + "/store/threadbox.db"),
         hooks_(loop.get_executor(), config, store_, metrics_, std::move(files)),
         artifacts_(loop.get_executor(), storage_path(config) + "/artifacts",
@@ -81,8 +78,8 @@ class Program {
                  config.environment),
         cluster_(make_cluster(loop, config, std::move(start))),
         sessions_(loop.get_executor(),
-                  {providers_, store_, events_, registry, &hooks_.callbacks(), &volumes_, &logs_,
-                   cluster_ ? &cluster_->directory() : nullptr},
+                  {sandboxes_.providers(), store_, events_, registry, &hooks_.callbacks(),
+                   &volumes_, &logs_, cluster_ ? &cluster_->directory() : nullptr},
                   {pool_settings(config), config.policy, config.session_timeout}),
         service_(service_of(config, sessions_, metrics_)),
         runs_(loop.get_executor()),
@@ -108,7 +105,6 @@ class Program {
     add_routes();
     metrics_.http_connections.read_by(
         [this] { return static_cast<double>(server_.connections()); });
-    provider_.start_ahead(config_.prestart);
     provider_.on_lost([this](bool in_order) {
       if (stopping_) return;
       if (!in_order) {
@@ -148,8 +144,7 @@ class Program {
     }
     if (!welcome.cleaned.empty()) log(LogLevel::warning, "cleaned_up", {{"what", welcome.cleaned}});
     co_await hooks_.open();
-    if (docker_) co_await look_at_docker();
-    if (e2b_) e2b_->open();
+    co_await sandboxes_.open();
     co_await sessions_.open();
     co_await hooks_.settle();
     artifacts_.open();
@@ -173,31 +168,13 @@ class Program {
     co_await sessions_.close();
     co_await hooks_.close();
     co_await store_.close();
-    if (docker_) co_await docker_->close();
-    if (e2b_) co_await e2b_->close();
     co_await keeper_watch_.close();
-    co_await provider_.close();
+    co_await sandboxes_.close();
     co_await heartbeat_.close();
     co_return code_;
   }
 
  private:
-  static std::unique_ptr<docker::DockerProvider> make_docker(asio::io_context& loop,
-                                                             const Config& config) {
-    if (!config.docker) return nullptr;
-    docker::DockerSettings settings = docker_settings(config);
-    return std::make_unique<docker::DockerProvider>(loop.get_executor(), std::move(settings));
-  }
-
-  // A server that is up says what is wrong to whoever asks; and an engine may come later.
-  awaitable<void> look_at_docker() {
-    try {
-      co_await docker_->check_usable();
-    } catch (const Error& error) {
-      log(LogLevel::error, "docker_unusable", {{"error", error.what()}});
-    }
-  }
-
   void add_routes() {
     router_.set_cors({config_.cors_origins});
     api::add_seed_routes(router_, service_);
@@ -239,26 +216,6 @@ class Program {
     http::ServerLimits limits;
     limits.connections_per_address = 1024;  // of 4096: one client can't take them all
     return limits;
-  }
-
-  static session::Providers providers_of(const Config& config, sandbox::Provider& native,
-                                         docker::DockerProvider* docker, e2b::E2bProvider* e2b) {
-    session::Providers providers;
-    providers.add(session::kNative, native);
-    providers.add_missing("docker",
-                          "set SANDBOX_PROVIDER=docker or DOCKER_HOST (docs/providers.md)");
-    if (docker) {
-      providers.add("docker", *docker, session::Providers::Takes::image,
-                    [docker] { return docker->problem(); });
-    }
-    providers.add_missing("e2b", "set E2B_API_KEY to a key of E2B and start the server again");
-    if (e2b) {
-      providers.add("e2b", *e2b, session::Providers::Takes::sandbox_template,
-                    [e2b] { return e2b->problem(); });
-    }
-    for (const auto& [name, instead] : config.provider_aliases) providers.stand_in(name, instead);
-    if (!config.provider.empty()) providers.choose_default(config.provider);
-    return providers;
   }
 
   static session::PoolSettings pool_settings(const Config& config) {
@@ -312,10 +269,8 @@ class Program {
   const os::Supervisor& supervisor_;
   session::Metrics metrics_;
   session::Events events_;
-  native::NativeProvider provider_;
-  std::unique_ptr<docker::DockerProvider> docker_;
-  std::unique_ptr<e2b::E2bProvider> e2b_;  // null: without a key
-  session::Providers providers_;
+  Sandboxes sandboxes_;
+  native::NativeProvider& provider_;  // of them
   store::SqliteStore store_;
   Hooks hooks_;
   storage::Artifacts artifacts_;
@@ -387,7 +342,13 @@ int serve(const Config& config) {
   drop_privileges(server_uid(), groups_for(config));
 
   asio::io_context loop{1};
-  Program program{loop, config, registry, supervisor, std::move(files), std::move(e2b_authorities), std::move(start)};
+  Program program{loop,
+                  config,
+                  registry,
+                  supervisor,
+                  std::move(files),
+                  std::move(e2b_authorities),
+                  std::move(start)};
   Signals signals{loop};
   for (const int end : {SIGTERM, SIGINT}) signals.on(end, [&] { program.request_stop(); });
   signals.on(SIGHUP, [&] { program.reload(); });
