@@ -262,6 +262,7 @@ BESIDE = [
     ("docker", lambda: pytest("tests/docker")),
     ("e2b", lambda: pytest("tests/e2b")),
     ("policy", lambda: pytest("tests/policy")),
+    ("cluster", lambda: pytest("tests/cluster")),
     ("vm", vm),
 ]
 LAST = [
@@ -277,6 +278,7 @@ LONG = [
     ("soak", lambda: pytest("tests/faults", "--long")),
     ("e2b-files", lambda: pytest("tests/e2b/test_file_operations.py", "--long")),
     ("deploy-long", lambda: pytest("tests/deploy", "--long", "-m", "long")),
+    ("cluster-soak", lambda: pytest("tests/cluster", "--long")),
 ]
 
 

@@ -190,6 +190,15 @@ void KeeperClient::tell(const jail::Label& label) {
   send(out.take());
 }
 
+void KeeperClient::tell(const jail::Lease& lease) {
+  if (broken_) return;
+  Writer out;
+  out.u8(static_cast<std::uint8_t>(jail::Message::lease));
+  out.u32(0);
+  lease.encode(out);
+  send(out.take());
+}
+
 awaitable<void> KeeperClient::destroy(std::string id, bool keep_files) {
   Writer out;
   out.bytes(id);
