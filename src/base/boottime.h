@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The clock of leases: it goes on while the machine is suspended, nobody can set it, and all
-// programs of a machine agree on it.
+// programs of a time namespace agree on it.
 #pragma once
 
 #include <time.h>

@@ -60,10 +60,15 @@ void Cluster::open(session::Sessions& sessions, native::NativeProvider& provider
   cluster::Membership::Worker worker;
   worker.load = [&sessions] {
     const session::Pool& pool = sessions.pool();
-    return cluster::Load{pool.settings().capacity, pool.used()};
+    // One that could not write down what it begins is not sent anything new.
+    const bool takes = sessions.store().problem().empty();
+    return cluster::Load{takes ? pool.settings().capacity : 0, pool.used()};
   };
   worker.hold_sandboxes = [&provider](std::uint64_t freeze_at, std::uint64_t end_at, bool first) {
-    jail::Lease lease{freeze_at, end_at, static_cast<std::uint8_t>(first ? 1 : 0)};
+    jail::Lease lease;
+    lease.freeze_at = freeze_at;
+    lease.end_at = end_at;
+    lease.first = first ? 1 : 0;
     provider.keeper().tell(lease);
   };
   worker.sessions = [&sessions] {

@@ -302,14 +302,23 @@ os::Fd lock_state(const std::string& state_dir) {
   return lock;
 }
 
-std::optional<ClusterStart> start_of_cluster(const Config& config, int listener) {
-  if (config.redis_host.empty()) return std::nullopt;
+// Nobody would end others' sandboxes when the lease has run out and this server is dead.
+void check_cluster(const Config& config) {
+  if (config.redis_host.empty()) return;
   if (config.docker) {
-    // Nobody would end them when the lease has run out and this server is dead.
     throw Error{Code::invalid,
                 "REDIS_HOST: containers can't be kept by a lease yet; a worker of a cluster has "
                 "native sandboxes only: unset DOCKER_HOST and SANDBOX_PROVIDER"};
   }
+  if (!config.e2b.key.empty()) {
+    throw Error{Code::invalid,
+                "REDIS_HOST: sandboxes at E2B can't be kept by a lease yet; a worker of a cluster "
+                "has native sandboxes only: unset E2B_API_KEY and SANDBOX_PROVIDER"};
+  }
+}
+
+std::optional<ClusterStart> start_of_cluster(const Config& config, int listener) {
+  if (config.redis_host.empty()) return std::nullopt;
   ClusterStart start;
   start.redis = redis_settings(config);
   start.url = config.advertise_url;
@@ -332,6 +341,7 @@ int serve(const Config& config) {
   const os::Supervisor supervisor = os::Supervisor::of_environment();
   set_log(config.log_level, config.log_json);
   raise_file_limit();
+  check_cluster(config);
   registry::Registry registry = load_registry(config);  // while all files can be read
   const os::Fd lock = lock_state(config.state_dir);
   const int listener = http::bind_listener(config.host, config.port);

@@ -14,6 +14,13 @@ using std::chrono::milliseconds;
 void Keeper::take_lease(int client, std::uint32_t number, Reader& in) {
   Lease lease;
   if (!Lease::decode(in, lease)) throw Error{Code::invalid, "malformed lease"};
+  if (lease.end_at != 0 && lease.said_at > boottime_ms()) {
+    // Taken at its word it would last for longer than the server has it: the one before stands.
+    std::fprintf(stderr,
+                 "keeper: a lease by another clock than ours is refused: the server must "
+                 "be in the keeper's time namespace\n");
+    throw Error{Code::invalid, "a lease by another clock than the keeper's"};
+  }
   if (!lease.first || lease_.end_at == 0) lease_ = lease;
   mind_lease();  // it may have been on its way for long
   if (number != 0) clients_.done({client, number});

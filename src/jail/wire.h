@@ -252,18 +252,21 @@ struct Label {
 // and not from now on, because whoever says it may have been stopped meanwhile.
 struct Lease {
   std::uint64_t freeze_at = 0;
-  std::uint64_t end_at = 0;  // 0: there is no lease
-  std::uint8_t first = 0;    // only if there is none yet
+  std::uint64_t end_at = 0;   // 0: there is no lease
+  std::uint8_t first = 0;     // only if there is none yet
+  std::uint64_t said_at = 0;  // by the same clock: what comes from the future is another's clock
 
   void encode(Writer& out) const {
     out.u64(freeze_at);
     out.u64(end_at);
     out.u8(first);
+    out.u64(said_at);
   }
   static bool decode(Reader& in, Lease& to) {
     to.freeze_at = in.u64();
     to.end_at = in.u64();
     to.first = in.u8();
+    to.said_at = in.u64();
     return in.done() && to.freeze_at <= to.end_at;
   }
 };

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "base/boottime.h"
 #include "os/fdpass.h"
 
 namespace tb::native {
@@ -192,10 +193,12 @@ void KeeperClient::tell(const jail::Label& label) {
 
 void KeeperClient::tell(const jail::Lease& lease) {
   if (broken_) return;
+  jail::Lease said = lease;
+  said.said_at = boottime_ms();
   Writer out;
   out.u8(static_cast<std::uint8_t>(jail::Message::lease));
   out.u32(0);
-  lease.encode(out);
+  said.encode(out);
   send(out.take());
 }
 

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a worker gets into a Redis that not everybody may use."""
+"""How a worker gets into a Redis that not everybody may use, and who has no business there."""
+import os
 import shutil
 import subprocess
 
 import pytest
 
 from redis_server import Redis, free_port
-from server import wait_until
+from server import Server, wait_until
 
 
 @pytest.fixture
@@ -47,3 +48,12 @@ def test_tls_with_a_password_and_only_to_whom_is_trusted(binary, start_server, c
         assert "pass-word" not in good.log() + bad.log()
     finally:
         redis.close()
+
+
+@pytest.mark.parametrize("settings,named", [
+    ({"SANDBOX_PROVIDER": "docker"}, "SANDBOX_PROVIDER"), ({"E2B_API_KEY": "key"}, "E2B_API_KEY")])
+def test_sandboxes_that_no_lease_would_end_are_refused(binary, tmp_path, settings, named):
+    idle = Server(state_dir=str(tmp_path / "state"), REDIS_HOST="127.0.0.1", **settings)
+    done = idle.command("serve", seconds=20)
+    assert done.returncode == 1 and "REDIS_HOST" in done.stderr and named in done.stderr, done
+    assert not os.path.exists(idle.state_dir), "nothing may be begun"

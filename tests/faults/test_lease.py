@@ -11,17 +11,17 @@ import pytest
 from keeper import Keeper
 from server import read_text, wait_until
 
-LEASE = 11
+LEASE = 14
 TICKS = "while true; do date +%s.%N >> ticks; sleep 0.05; done"
 
 
-def lease(keeper, freeze_in=None, end_in=None, first=False):
-    """Seconds from now; none: without end."""
-    now = time.clock_gettime(time.CLOCK_BOOTTIME)
+def lease(keeper, freeze_in=None, end_in=None, first=False, ahead=0):
+    """Seconds from now; none: without end. `ahead`: by a clock that is ahead of the keeper's."""
+    now = time.clock_gettime(time.CLOCK_BOOTTIME) + ahead
     times = (0, 0) if freeze_in is None else (int(1000 * (now + freeze_in)),
                                               int(1000 * (now + end_in)))
-    kind, fields, _ = keeper.ask(LEASE, struct.pack("<QQB", *times, first))
-    assert kind == Keeper.DONE, fields
+    kind, fields, _ = keeper.ask(LEASE, struct.pack("<QQBQ", *times, first, int(1000 * now)))
+    assert kind == (Keeper.FAILED if ahead else Keeper.DONE), fields
 
 
 @pytest.fixture
@@ -71,4 +71,14 @@ def test_a_lease_that_was_said_too_late_is_over(box):
     wait_until(lambda: not server.sandbox_pids(session), "it is ended at once")
     lease(keeper, 60, 70, first=True)
     assert server.post("/create_session", {}).status == 503, "a first lease is no renewal"
+    lease(keeper)
+
+
+def test_a_lease_by_another_clock_is_refused(box):
+    """A server that was started in another time namespace than its keeper is an hour ahead: taken
+    at its word, its lease would last an hour longer than others believe."""
+    server, session, keeper = box
+    lease(keeper, 0.3, 0.6)
+    lease(keeper, 60, 70, ahead=3600)
+    wait_until(lambda: not server.sandbox_pids(session), "the lease before it stands")
     lease(keeper)

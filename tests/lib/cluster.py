@@ -39,18 +39,23 @@ class Coordinator(Server):
 
 
 class Cluster:
-    def __init__(self, keep=True):
-        self.redis = Redis(keep=keep).start()
-        self.workers, self.coordinators, self.watcher = [], [], None
+    """`more` are settings of all its programs."""
+
+    def __init__(self, keep=True, redis=None, **more):
+        self.redis = (redis or Redis(keep=keep)).start()
+        self.workers, self.coordinators, self.more = [], [], more
 
     def settings(self, **more):
         return {"REDIS_HOST": "127.0.0.1", "REDIS_PORT": self.redis.port,
                 "CLUSTER_LEASE_MS": int(LEASE * 1000), "CLUSTER_SECRET": "s3cret",
-                "POOL_SIZE": 0, "MIN_POOL_SIZE": 0, **more}
+                "POOL_SIZE": 0, "MIN_POOL_SIZE": 0, **self.more, **more}
 
-    def worker(self, **more):
+    def worker(self, kind=Server, before=None, **more):
+        """`before` is told of it before it is started."""
         name = f"w{len(self.workers) + 1}"
-        self.workers.append(Server(**self.settings(WORKER_ID=name, **more)))
+        self.workers.append(kind(**self.settings(WORKER_ID=name, **more)))
+        if before:
+            before(self.workers[-1])
         return self.workers[-1].start()
 
     def coordinator(self, **more):

@@ -2,13 +2,19 @@
 """A redis-server of a test's own, on a port and in a folder of its own; and a wire to cut."""
 import contextlib
 import os
+import pathlib
+import queue
 import shutil
 import socket
+import struct
 import subprocess
 import tempfile
 import threading
+import time
 
 from server import PLACE, wait_until
+
+CLOCK = pathlib.Path(__file__).resolve().parents[1] / "cluster" / "clock.c"
 
 
 def free_port():
@@ -41,12 +47,26 @@ def read_reply(stream):
 
 
 class Redis:
-    """`keep`: what is written survives its end."""
+    """`keep`: what is written survives its end. `clock`: its time of day
+    can be stepped."""
 
-    def __init__(self, keep=True, **options):
+    def __init__(self, keep=True, clock=False, **options):
         self.folder = tempfile.mkdtemp(prefix="tb-redis-", dir=PLACE)
         self.port = free_port()
         self.keep, self.options, self.process = keep, options, None
+        self.environment = None
+        if clock:
+            library = self.folder + "/clock.so"
+            subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", library, CLOCK], check=True)
+            self.environment = {**os.environ, "LD_PRELOAD": library,
+                                "TEST_CLOCK": self.folder + "/clock"}
+            self.step(0)
+
+    def step(self, seconds):
+        """Its clock is that much ahead of all others from now on."""
+        fd = os.open(self.folder + "/clock", os.O_WRONLY | os.O_CREAT, 0o644)
+        os.pwrite(fd, struct.pack("=q", seconds), 0)
+        os.close(fd)
 
     def start(self):
         words = ["redis-server", "--port", self.port, "--bind", "127.0.0.1", "--dir", self.folder,
@@ -56,7 +76,7 @@ class Redis:
             words += [f"--{name}", *value.split(" ")]
         with open(self.folder + "/log", "ab") as log:
             self.process = subprocess.Popen([str(word) for word in words], stdout=log, stderr=log,
-                                            stdin=subprocess.DEVNULL)
+                                            stdin=subprocess.DEVNULL, env=self.environment)
         wait_until(self.answers, "Redis answers")
         return self
 
@@ -82,7 +102,7 @@ class Redis:
     def forget(self):
         """While it is dead: all that it has written."""
         for name in os.listdir(self.folder):
-            if name != "log":
+            if name not in ("log", "clock", "clock.so"):
                 path = os.path.join(self.folder, name)
                 shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
 
@@ -92,10 +112,13 @@ class Redis:
 
 
 class Wire:
-    """Passes a port's connections on to another one, until it is cut; joined again, it passes."""
+    """Passes a port's connections on to another one, until it is cut; joined again, it passes.
+    `delay` is how late all bytes of the far side arrive; without `passing` they wait."""
 
-    def __init__(self, to):
-        self.to, self.cut_now, self.open = to, False, []
+    def __init__(self, to, delay=0):
+        self.to, self.cut_now, self.open, self.delay = to, False, [], delay
+        self.passing = threading.Event()
+        self.passing.set()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
@@ -115,28 +138,47 @@ class Wire:
                 near.close()
                 continue
             self.open += [near, far]
-            for one, other in ((near, far), (far, near)):
-                threading.Thread(target=self.pump, args=(one, other), daemon=True).start()
+            late = queue.Queue()
+            for work in ((self.forth, near, far), (self.back, far, late),
+                         (self.hand_over, late, near)):
+                threading.Thread(target=work[0], args=work[1:], daemon=True).start()
 
     @staticmethod
-    def pump(one, other):
+    def end(one):
         with contextlib.suppress(OSError):
-            while data := one.recv(65536):
-                other.sendall(data)
-        for end in (one, other):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
+            one.shutdown(socket.SHUT_RDWR)
+
+    def forth(self, near, far):
+        with contextlib.suppress(OSError):
+            while data := near.recv(65536):
+                far.sendall(data)
+        self.end(far)
+
+    @staticmethod
+    def back(far, late):
+        with contextlib.suppress(OSError):
+            while data := far.recv(65536):
+                late.put((time.monotonic(), data))
+        late.put((0, b""))
+
+    def hand_over(self, late, near):
+        with contextlib.suppress(OSError):
+            while (one := late.get())[1]:
+                time.sleep(max(0, one[0] + self.delay - time.monotonic()))
+                self.passing.wait()
+                near.sendall(one[1])
+        self.end(near)
 
     def cut(self):
         self.cut_now = True
-        for end in self.open:
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
+        for one in self.open:
+            self.end(one)
         self.open = []
 
     def join(self):
         self.cut_now = False
 
     def close(self):
+        self.passing.set()
         self.cut()
         self.listener.close()
