@@ -112,26 +112,32 @@ def pytest(folder, *more, env=None):
     return junit(report, code)
 
 
-def pytest_by_two(folder, env=None, first=None):
-    """Two halves side by side: for tests that mostly wait. `first` names the files of one."""
-    files = sorted(str(path.relative_to(ROOT)) for path in (ROOT / folder).glob("test_*.py"))
-    one = [f"{folder}/{name}" for name in first] if first else files[::2]
-    halves = [one, [name for name in files if name not in one]]
+def pytest_side_by_side(folder, *groups, env=None):
+    """Groups of files, each in a process of its own: for tests that mostly wait. What no group
+    names is one more."""
+    files = sorted(path.name for path in (ROOT / folder).glob("test_*.py"))
+    named = [name for group in groups for name in group]
+    parts = [*groups, [name for name in files if name not in named]]
     results = {}
 
-    def work(half):
-        report = ROOT / "build" / f"{folder.replace('/', '-')}-{half}.xml"
+    def work(part):
+        report = ROOT / "build" / f"{folder.replace('/', '-')}-{part}.xml"
         report.unlink(missing_ok=True)
-        code = sh(PYTEST + [*halves[half], f"--junitxml={report}"],
+        code = sh(PYTEST + [*(f"{folder}/{name}" for name in parts[part]), f"--junitxml={report}"],
                   env={**os.environ, **(env or {})})
-        results[half] = junit(report, code)
-    threads = [threading.Thread(target=work, args=(half,)) for half in (0, 1)]
+        results[part] = junit(report, code)
+    threads = [threading.Thread(target=work, args=(part,)) for part in range(len(parts))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return Result(*(sum(getattr(result, key) for result in results.values())
-                    for key in ("passed", "failed", "skipped")))
+    return total_of(results.values())
+
+
+def pytest_by_two(folder, env):
+    """Two halves, on a machine with nothing else to do."""
+    files = sorted(path.name for path in (ROOT / folder).glob("test_*.py"))
+    return pytest_side_by_side(folder, files[::2], env=env)
 
 
 def script(*command):
@@ -265,7 +271,8 @@ BESIDE = [
     ("docker", lambda: pytest("tests/docker")),
     ("e2b", lambda: pytest("tests/e2b")),
     ("policy", lambda: pytest("tests/policy")),
-    ("cluster", lambda: pytest_by_two("tests/cluster", first=["test_faults.py"])),
+    ("cluster", lambda: pytest_side_by_side("tests/cluster", ["test_faults.py"],
+                                               ["test_troubles.py"])),
     ("vm", vm),
 ]
 LAST = [
