@@ -5,7 +5,8 @@
 set -eu
 
 BUILD_PACKAGES="g++ cmake ninja-build ccache libseccomp-dev libsqlite3-dev libyaml-cpp-dev
-  libcli11-dev libgtest-dev libssl-dev libc-ares-dev zlib1g-dev"
+  libcli11-dev libgtest-dev libssl-dev libc-ares-dev zlib1g-dev
+  libhiredis-dev"
 # What the default policy names, and what a pool with quotas needs.
 RUN_PACKAGES="bash coreutils jq gawk bc file python3 python-is-python3 diffutils findutils grep sed
   tar procps btrfs-progs"
@@ -14,7 +15,7 @@ TEST_PACKAGES="python3-dev python3-venv python3-pytest python3-requests
   clang-format-19 clang-tidy-19 clang-19 libclang-rt-19-dev mold
   strace util-linux
   iproute2 qemu-system-x86 cpio mmdebstrap kmod squashfs-tools e2fsprogs zstd
-  busybox-static shfmt"
+  busybox-static shfmt redis-server"
 
 # For containers in tests: an engine that they start themselves, on folders of their own.
 DOCKER_PACKAGES="docker.io"

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "config_rules.h"
 #include "hooks/signing.h"
 #include "net/address.h"
 #include "net/resolver.h"
@@ -12,80 +13,7 @@
 namespace tb {
 namespace {
 
-using Apply = std::function<std::string(Config&, const std::string&)>;
-
-// A whole number within bounds, handed to `store`.
-template <class Store>
-Apply number(std::uint64_t least, std::uint64_t most, Store store) {
-  return [=](Config& config, const std::string& text) -> std::string {
-    std::uint64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size() || value < least || value > most) {
-      return "must be a whole number from " + std::to_string(least) + " to " + std::to_string(most);
-    }
-    store(config, value);
-    return {};
-  };
-}
-
-template <class Store>
-Apply text(Store store) {
-  return [=](Config& config, const std::string& value) -> std::string {
-    if (value.empty()) return "must not be empty";
-    store(config, value);
-    return {};
-  };
-}
-
-template <class Store>
-Apply flag(Store store) {
-  return [=](Config& config, const std::string& value) -> std::string {
-    std::string lower;
-    for (const char c : value) {
-      lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    }
-    const bool on = lower == "true" || lower == "1";
-    if (!on && lower != "false" && lower != "0") return "must be true or false";
-    store(config, on);
-    return {};
-  };
-}
-
-// Words between commas.
-template <class Store>
-Apply words(Store store) {
-  return [=](Config& config, const std::string& value) -> std::string {
-    std::vector<std::string> list;
-    std::size_t start = 0;
-    while (start <= value.size()) {
-      const std::size_t comma = std::min(value.find(',', start), value.size());
-      std::string word = value.substr(start, comma - start);
-      word.erase(0, word.find_first_not_of(" \t"));
-      word.erase(word.find_last_not_of(" \t") + 1);
-      if (!word.empty()) list.push_back(std::move(word));
-      start = comma + 1;
-    }
-    store(config, std::move(list));
-    return {};
-  };
-}
-
-// What sandboxes of this machine have as it is, and no other way.
-Apply only(const char* value) {
-  return [=](Config&, const std::string& given) -> std::string {
-    if (given == value) return {};
-    return std::string{"must be "} + value + ": sandboxes of this machine know no other";
-  };
-}
-
-// A setting of systems that this server does not speak to.
-Apply unsupported(const char* why) {
-  return [=](Config&, const std::string&) -> std::string { return why; };
-}
-
-Apply ignored() {
-  return [](Config&, const std::string&) -> std::string { return {}; };
-}
+using namespace rules;
 
 // As Docker writes sizes: 256m, 1g, 512k, or plain bytes.
 std::string apply_memory(Config& config, const std::string& value) {
@@ -127,7 +55,6 @@ std::string apply_level(Config& config, const std::string& value) {
   return "must be debug, info, warning, error or off";
 }
 
-// "docker=native,e2b=native", or "none".
 std::string apply_warm(Config& config, const std::string& value) {
   words([](Config& to, std::vector<std::string> v) { to.warm = std::move(v); })(config, value);
   for (const std::string& one : config.warm) {
@@ -136,6 +63,7 @@ std::string apply_warm(Config& config, const std::string& value) {
   return {};
 }
 
+// "docker=native,e2b=native", or "none".
 std::string apply_aliases(Config& config, const std::string& value) {
   std::string problem;
   const Apply each = words([&problem](Config& to, const std::vector<std::string>& list) {
@@ -301,10 +229,35 @@ std::vector<Setting> elsewhere_settings() {
       {"WORKSPACE_DIR", "/workspace", "where they begin", only("/workspace")},
       {"HOST_WORKSPACE_PATH", "(none)", "not supported: a workspace belongs to one thread",
        unsupported("is not supported: it would share files between threads; upload them instead")},
-      {"REDIS_HOST", "(none)", "not supported yet: this server stands alone",
-       unsupported("is not supported yet; leave it unset to run a server that stands alone")},
-      {"REDIS_PORT", "6379", "used with REDIS_HOST", number(1, 65535, [](Config&, auto) {})},
-      {"REDIS_PASSWORD", "(none)", "used with REDIS_HOST", ignored()},
+  };
+}
+
+std::vector<Setting> cluster_settings() {
+  return {
+      {"REDIS_HOST", "(none)", "the directory of a cluster; unset: this server stands alone",
+       text([](Config& c, const std::string& v) { c.redis_host = v; })},
+      {"REDIS_PORT", "6379", "its port",
+       number(1, 65535, [](Config& c, auto v) { c.redis_port = static_cast<std::uint16_t>(v); })},
+      {"REDIS_USER", "(default)", "who to be there",
+       text([](Config& c, const std::string& v) { c.redis_user = v; })},
+      {"REDIS_PASSWORD", "(none)", "and the password",
+       text([](Config& c, const std::string& v) { c.redis_password = v; })},
+      {"REDIS_DB", "0", "the number of its database",
+       number(0, 1023, [](Config& c, auto v) { c.redis_database = static_cast<unsigned>(v); })},
+      {"REDIS_TLS", "false", "true: speak TLS to it",
+       flag([](Config& c, bool v) { c.redis_tls = v; })},
+      {"REDIS_CA_FILE", "(system's)", "certificates to trust for that, in PEM",
+       text([](Config& c, const std::string& v) { c.redis_ca_file = v; })},
+      {"ADVERTISE_URL", "http://HOST:PORT", "where others of the cluster reach this worker",
+       text([](Config& c, const std::string& v) { c.advertise_url = v; })},
+      {"CLUSTER_LEASE_MS", "10000", "silence after which a worker's threads are given to others",
+       number(500, 600000, [](Config& c, auto v) { c.cluster_lease = Milliseconds{v}; })},
+      {"CLUSTER_OUTAGE_SECONDS", "900", "that sandboxes live on while no worker reaches Redis",
+       number(0, kMany, [](Config& c, auto v) { c.cluster_outage = std::chrono::seconds{v}; })},
+      {"CLUSTER_SECRET", "(none)", "the same for all of a cluster: how they know each other",
+       text([](Config& c, const std::string& v) { c.cluster_secret = v; })},
+      {"WORKERS", "(those in Redis)", "of a coordinator: URLs of workers, with commas",
+       words([](Config& c, std::vector<std::string> v) { c.workers = std::move(v); })},
   };
 }
 
@@ -396,9 +349,9 @@ std::vector<Setting> logging_settings() {
 const std::vector<Setting>& settings() {
   static const std::vector<Setting> table = [] {
     std::vector<Setting> all;
-    for (const auto& group :
-         {serving_settings, pool_settings, limits_settings, sessions_settings, storage_settings,
-          docker_settings, outgoing_settings, elsewhere_settings, logging_settings}) {
+    for (const auto& group : {serving_settings, pool_settings, limits_settings, sessions_settings,
+                              storage_settings, docker_settings, outgoing_settings,
+                              cluster_settings, elsewhere_settings, logging_settings}) {
       for (Setting& setting : group()) all.push_back(std::move(setting));
     }
     return all;

@@ -80,6 +80,20 @@ struct Config {
   std::string hook_ca_file;                // empty: the system's
   std::string hook_dns_servers;            // empty: the system's
   std::vector<std::chrono::seconds> hook_schedule;  // empty: the usual one
+
+  // Of a cluster (docs/cluster.md); an empty redis_host: this server stands alone.
+  std::string redis_host;
+  std::uint16_t redis_port = 6379;
+  std::string redis_user;
+  std::string redis_password;
+  unsigned redis_database = 0;
+  bool redis_tls = false;
+  std::string redis_ca_file;  // empty: the system's
+  std::string advertise_url;  // empty: http://HOST:PORT
+  Milliseconds cluster_lease = 10s;
+  std::chrono::seconds cluster_outage{900};
+  std::string cluster_secret;
+  std::vector<std::string> workers;  // of a coordinator, beside those in Redis
 };
 
 // One row of the table: shown by `threadbox serve --help` and docs/operating.md.
@@ -92,8 +106,11 @@ struct Setting {
 };
 const std::vector<Setting>& settings();
 
+// Which program reads them: one default differs.
+enum class Role { worker, coordinator };
+
 // Of the environment and of the file that it names. Throws Error{invalid} that lists everything
 // that is wrong, at once.
-Config read_config();
+Config read_config(Role role = Role::worker);
 
 }  // namespace tb

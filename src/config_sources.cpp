@@ -133,8 +133,9 @@ GivenSettings gather_settings(const std::string& file,
   return given;
 }
 
-Config read_config(const GivenSettings& given) {
+Config read_config(const GivenSettings& given, Role role) {
   Config config;
+  if (role == Role::coordinator) config.port = 8000;
   config.state_dir = default_state_dir();
   std::string wrong;
   for (const Setting& setting : settings()) {
@@ -155,7 +156,7 @@ Config read_config(const GivenSettings& given) {
   return config;
 }
 
-Config read_config() { return read_config(gather_settings()); }
+Config read_config(Role role) { return read_config(gather_settings(), role); }
 
 std::string flag_of(const Setting& setting) {
   if (is_secret(setting.name)) return {};

@@ -27,7 +27,7 @@ GivenSettings gather_settings(const std::string& file = {},
                               const std::map<std::string, std::string>& flags = {});
 
 // Throws Error{invalid} that lists everything that is wrong, at once.
-Config read_config(const GivenSettings& given);
+Config read_config(const GivenSettings& given, Role role = Role::worker);
 
 // "pool-size" of POOL_SIZE; empty for a secret, which everybody could read in a list of processes.
 std::string flag_of(const Setting& setting);

@@ -87,7 +87,8 @@ int dispatch(int argc, char** argv) {
   app.footer("Each command has --help. State lives under STATE_DIR.");
 
   auto* serve = app.add_subcommand("serve", "answer HTTP requests");
-  serve->footer(settings_help());
+  auto* coordinator = app.add_subcommand("coordinator", "pass requests on to workers");
+  for (CLI::App* each : {serve, coordinator}) each->footer(settings_help());
 
   auto* stop = app.add_subcommand("stop", "end server, keeper and all sandboxes of STATE_DIR");
 
@@ -110,7 +111,7 @@ int dispatch(int argc, char** argv) {
   show->add_flag("--json", json, "as JSON");
 
   Sources sources;
-  for (CLI::App* each : {serve, stop, doctor, run, bench, secret, show}) {
+  for (CLI::App* each : {serve, coordinator, stop, doctor, run, bench, secret, show}) {
     add_settings(*each, sources);
   }
   KeeperFlags keeper_flags;
@@ -125,7 +126,9 @@ int dispatch(int argc, char** argv) {
   }
   if (*keeper && !keeper_flags.options.state_dir.empty()) return run_keeper(keeper_flags);
   const tb::GivenSettings given = tb::gather_settings(sources.file, sources.flags);
-  const tb::Config config = tb::read_config(given);
+  const tb::Role role = *coordinator ? tb::Role::coordinator : tb::Role::worker;
+  const tb::Config config = tb::read_config(given, role);
+  if (*coordinator) return tb::cli::coordinator(config);
   if (*serve) return tb::cli::serve(config);
   if (*keeper) return tb::cli::keeper(config);
   if (*show) return tb::cli::show_config(tb::show_settings(config, given), json);

@@ -142,23 +142,32 @@ def pytest(folder, *more, env=None, strict=False):
     return result if strict else second_look(PYTEST + list(more), report, env, result)
 
 
-def pytest_by_two(folder, env):
-    """Two halves side by side: for tests that mostly wait, on a machine with nothing else to do."""
-    files = sorted(str(path.relative_to(ROOT)) for path in (ROOT / folder).glob("test_*.py"))
-    results, whole = {}, {**os.environ, **env}
+def pytest_side_by_side(folder, *groups, env=None):
+    """Groups of files, each in a process of its own: for tests that mostly wait. What no group
+    names is one more."""
+    files = sorted(path.name for path in (ROOT / folder).glob("test_*.py"))
+    named = [name for group in groups for name in group]
+    parts = [*groups, [name for name in files if name not in named]]
+    results, whole = {}, {**os.environ, **(env or {})}
 
-    def work(half):
-        report = ROOT / "build" / f"{folder.replace('/', '-')}-{half}.xml"
+    def work(part):
+        report = ROOT / "build" / f"{folder.replace('/', '-')}-{part}.xml"
         report.unlink(missing_ok=True)
-        code = sh(PYTEST + [*files[half::2], f"--junitxml={report}"], env=whole)
-        results[half] = second_look(PYTEST, report, whole, junit(report, code))
-    threads = [threading.Thread(target=work, args=(half,)) for half in (0, 1)]
+        code = sh(PYTEST + [*(f"{folder}/{name}" for name in parts[part]), f"--junitxml={report}"],
+                  env=whole)
+        results[part] = second_look(PYTEST, report, whole, junit(report, code))
+    threads = [threading.Thread(target=work, args=(part,)) for part in range(len(parts))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return Result(*(sum(getattr(result, key) for result in results.values())
-                    for key in ("passed", "failed", "skipped")))
+    return total_of(results.values())
+
+
+def pytest_by_two(folder, env):
+    """Two halves, on a machine with nothing else to do."""
+    files = sorted(path.name for path in (ROOT / folder).glob("test_*.py"))
+    return pytest_side_by_side(folder, files[::2], env=env)
 
 
 def script(*command):
@@ -292,6 +301,8 @@ BESIDE = [
     ("docker", lambda: pytest("tests/docker")),
     ("e2b", lambda: pytest("tests/e2b")),
     ("policy", lambda: pytest("tests/policy", strict=True)),
+    ("cluster", lambda: pytest_side_by_side("tests/cluster", ["test_faults.py"],
+                                               ["test_troubles.py"])),
     ("vm", vm),
 ]
 LAST = [
@@ -307,6 +318,7 @@ LONG = [
     ("soak", lambda: pytest("tests/faults", "--long")),
     ("e2b-files", lambda: pytest("tests/e2b/test_file_operations.py", "--long")),
     ("deploy-long", lambda: pytest("tests/deploy", "--long", "-m", "long")),
+    ("cluster-long", lambda: pytest("tests/cluster", "--long", "-m", "long")),
 ]
 
 

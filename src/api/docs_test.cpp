@@ -42,6 +42,7 @@ class Docs : public testing::Test {
     add_volume_file_routes(router_, service_);
     add_artifact_routes(router_, service_);
     add_webhook_routes(router_, service_);
+    add_cluster_routes(router_, service_);
     add_shell_routes(router_, service_, runs_);
     add_code_routes(router_, service_, contexts_);
     add_docs_routes(router_);

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/utf8.h"
 #include "http/exchange.h"
+#include "session/directory.h"
 #include "session/session.h"
 
 namespace tb::api {
@@ -68,6 +69,11 @@ http::Response error_response(std::exception_ptr failure, const std::string& req
     return response;
   } catch (const http::Disconnected&) {
     throw;
+  } catch (const session::Elsewhere& elsewhere) {
+    return render(421, elsewhere.what(),
+                  {{"worker", elsewhere.worker()},
+                   {"worker_url", elsewhere.url()},
+                   {"session_id", elsewhere.session()}});
   } catch (const session::PolicyError& error) {
     return render(400, error.what(), describe(error));
   } catch (const Error& error) {

@@ -32,7 +32,7 @@ awaitable<http::Response> health(Service& service) {
       {"pool_available", pool.ready()},
       {"active_sessions", service.sessions.count()},
       {"uptime_seconds", uptime.count()},
-      {"redis_connected", false},
+      {"redis_connected", service.directory && service.directory->connected()},
       {"pool",
        {{"available", pool.ready()},
         {"allocated", pool.used()},

@@ -47,6 +47,8 @@ struct Service {
   storage::Artifacts* artifacts = nullptr;  // of a server these three are there
   storage::Volumes* volumes = nullptr;
   storage::SessionLogs* logs = nullptr;
+  session::Directory* directory = nullptr;  // null: this server stands alone
+  std::string cluster_secret = {};
 };
 
 // Throws HttpError 400 for a command whose end could not be told to whom it names.
@@ -74,6 +76,7 @@ void add_volume_file_routes(Router& router, Service& service);
 void add_artifact_routes(Router& router, Service& service);
 void add_metrics_routes(Router& router, Service& service);
 void add_webhook_routes(Router& router, Service& service);
+void add_cluster_routes(Router& router, Service& service);
 void add_docs_routes(Router& router);
 
 }  // namespace tb::api

@@ -15,6 +15,9 @@ namespace tb::cli {
 
 int serve(const Config& config);
 
+// In front of the workers of a cluster: passes everything on to the one that it is meant for.
+int coordinator(const Config& config);
+
 // Prints the secret that callbacks are signed with; made now if there was none.
 int secret(const Config& config);
 

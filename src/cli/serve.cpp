@@ -11,11 +11,11 @@
 #include "api/probes.h"
 #include "api/router.h"
 #include "api/service.h"
+#include "cli/cluster.h"
 #include "cli/commands.h"
-#include "cli/docker.h"
-#include "cli/e2b.h"
 #include "cli/engine.h"
 #include "cli/hooks.h"
+#include "cli/sandboxes.h"
 #include "cli/watching.h"
 #include "http/listener.h"
 #include "http/server.h"
@@ -57,15 +57,14 @@ registry::Registry load_registry(const Config& config) {
 class Program {
  public:
   Program(asio::io_context& loop, const Config& config, registry::Registry& registry,
-          const os::Supervisor& supervisor, HookFiles files, std::string e2b_authorities)
+          const os::Supervisor& supervisor, HookFiles files, std::string e2b_authorities,
+          std::optional<ClusterStart> start)
       : config_(config),
         registry_(registry),
         supervisor_(supervisor),
         events_(metrics_, config.log_commands),
-        provider_(loop.get_executor(), config.state_dir, config.output),
-        docker_(make_docker(loop, config)),
-        e2b_(make_e2b(loop.get_executor(), config, std::move(e2b_authorities))),
-        providers_(providers_of(config, provider_, docker_.get(), e2b_.get())),
+        sandboxes_(loop, config, std::move(e2b_authorities)),
+        provider_(sandboxes_.native()),
         store_(loop.get_executor(), config.state_dir + "/store/threadbox.db"),
         hooks_(loop.get_executor(), config, store_, metrics_, std::move(files)),
         artifacts_(loop.get_executor(), storage_path(config) + "/artifacts",
@@ -77,8 +76,10 @@ class Program {
         volumes_(loop.get_executor(), provider_,
                  {config.volume_size, config.max_volume_size, config.max_volumes},
                  config.environment),
+        cluster_(make_cluster(loop, config, std::move(start))),
         sessions_(loop.get_executor(),
-                  {providers_, store_, events_, registry, &hooks_.callbacks(), &volumes_, &logs_},
+                  {sandboxes_.providers(), store_, events_, registry, &hooks_.callbacks(),
+                   &volumes_, &logs_, cluster_ ? &cluster_->directory() : nullptr},
                   {pool_settings(config), config.policy, config.session_timeout}),
         service_(service_of(config, sessions_, metrics_)),
         runs_(loop.get_executor()),
@@ -99,10 +100,11 @@ class Program {
     service_.logs = &logs_;
     service_.hook_rules = hook_rules(config);
     service_.deliveries = &hooks_.deliveries();
+    if (cluster_) service_.directory = &cluster_->directory();
+    service_.cluster_secret = config.cluster_secret;
     add_routes();
     metrics_.http_connections.read_by(
         [this] { return static_cast<double>(server_.connections()); });
-    provider_.start_ahead(config_.prestart);
     provider_.on_lost([this](bool in_order) {
       if (stopping_) return;
       if (!in_order) {
@@ -142,12 +144,17 @@ class Program {
     }
     if (!welcome.cleaned.empty()) log(LogLevel::warning, "cleaned_up", {{"what", welcome.cleaned}});
     co_await hooks_.open();
-    if (docker_) co_await look_at_docker();
-    if (e2b_) e2b_->open();
+    co_await sandboxes_.open();
     co_await sessions_.open();
     co_await hooks_.settle();
     artifacts_.open();
     co_await logs_.sweep();
+    if (cluster_) {
+      cluster_->open(sessions_, provider_);
+    } else {
+      const jail::Lease none;
+      provider_.keeper().tell(none);
+    }
     const std::uint16_t port = http::port_of(listener);
     server_.listen(listener);
     introduce(welcome, port);
@@ -155,36 +162,19 @@ class Program {
     while (!stopping_) co_await stop_.wait();
     supervisor_.tell("STOPPING=1");
     co_await server_.close(config_.shutdown_grace);
+    if (cluster_) co_await cluster_->close();
     co_await volumes_.close();
     co_await artifacts_.close();
     co_await sessions_.close();
     co_await hooks_.close();
     co_await store_.close();
-    if (docker_) co_await docker_->close();
-    if (e2b_) co_await e2b_->close();
     co_await keeper_watch_.close();
-    co_await provider_.close();
+    co_await sandboxes_.close();
     co_await heartbeat_.close();
     co_return code_;
   }
 
  private:
-  static std::unique_ptr<docker::DockerProvider> make_docker(asio::io_context& loop,
-                                                             const Config& config) {
-    if (!config.docker) return nullptr;
-    docker::DockerSettings settings = docker_settings(config);
-    return std::make_unique<docker::DockerProvider>(loop.get_executor(), std::move(settings));
-  }
-
-  // A server that is up says what is wrong to whoever asks; and an engine may come later.
-  awaitable<void> look_at_docker() {
-    try {
-      co_await docker_->check_usable();
-    } catch (const Error& error) {
-      log(LogLevel::error, "docker_unusable", {{"error", error.what()}});
-    }
-  }
-
   void add_routes() {
     router_.set_cors({config_.cors_origins});
     api::add_seed_routes(router_, service_);
@@ -206,6 +196,7 @@ class Program {
     api::add_artifact_routes(router_, service_);
     api::add_metrics_routes(router_, service_);
     api::add_webhook_routes(router_, service_);
+    api::add_cluster_routes(router_, service_);
     api::add_docs_routes(router_);
   }
 
@@ -215,30 +206,16 @@ class Program {
     co_return answers ? "" : "the keeper does not answer";
   }
 
+  static std::unique_ptr<Cluster> make_cluster(asio::io_context& loop, const Config& config,
+                                               std::optional<ClusterStart> start) {
+    if (!start) return nullptr;
+    return std::make_unique<Cluster>(loop.get_executor(), config, std::move(*start));
+  }
+
   static http::ServerLimits server_limits() {
     http::ServerLimits limits;
     limits.connections_per_address = 1024;  // of 4096: one client can't take them all
     return limits;
-  }
-
-  static session::Providers providers_of(const Config& config, sandbox::Provider& native,
-                                         docker::DockerProvider* docker, e2b::E2bProvider* e2b) {
-    session::Providers providers;
-    providers.add(session::kNative, native);
-    providers.add_missing("docker",
-                          "set SANDBOX_PROVIDER=docker or DOCKER_HOST (docs/providers.md)");
-    if (docker) {
-      providers.add("docker", *docker, session::Providers::Takes::image,
-                    [docker] { return docker->problem(); });
-    }
-    providers.add_missing("e2b", "set E2B_API_KEY to a key of E2B and start the server again");
-    if (e2b) {
-      providers.add("e2b", *e2b, session::Providers::Takes::sandbox_template,
-                    [e2b] { return e2b->problem(); });
-    }
-    for (const auto& [name, instead] : config.provider_aliases) providers.stand_in(name, instead);
-    if (!config.provider.empty()) providers.choose_default(config.provider);
-    return providers;
   }
 
   static session::PoolSettings pool_settings(const Config& config) {
@@ -292,15 +269,14 @@ class Program {
   const os::Supervisor& supervisor_;
   session::Metrics metrics_;
   session::Events events_;
-  native::NativeProvider provider_;
-  std::unique_ptr<docker::DockerProvider> docker_;
-  std::unique_ptr<e2b::E2bProvider> e2b_;  // null: without a key
-  session::Providers providers_;
+  Sandboxes sandboxes_;
+  native::NativeProvider& provider_;  // of them
   store::SqliteStore store_;
   Hooks hooks_;
   storage::Artifacts artifacts_;
   storage::SessionLogs logs_;
   storage::Volumes volumes_;
+  std::unique_ptr<Cluster> cluster_;
   session::Sessions sessions_;
   api::Service service_;
   shell::Runs runs_;
@@ -326,6 +302,32 @@ os::Fd lock_state(const std::string& state_dir) {
   return lock;
 }
 
+// Nobody would end others' sandboxes when the lease has run out and this server is dead.
+void check_cluster(const Config& config) {
+  if (config.redis_host.empty()) return;
+  if (config.docker) {
+    throw Error{Code::invalid,
+                "REDIS_HOST: containers can't be kept by a lease yet; a worker of a cluster has "
+                "native sandboxes only: unset DOCKER_HOST and SANDBOX_PROVIDER"};
+  }
+  if (!config.e2b.key.empty()) {
+    throw Error{Code::invalid,
+                "REDIS_HOST: sandboxes at E2B can't be kept by a lease yet; a worker of a cluster "
+                "has native sandboxes only: unset E2B_API_KEY and SANDBOX_PROVIDER"};
+  }
+}
+
+std::optional<ClusterStart> start_of_cluster(const Config& config, int listener) {
+  if (config.redis_host.empty()) return std::nullopt;
+  ClusterStart start;
+  start.redis = redis_settings(config);
+  start.url = config.advertise_url;
+  if (start.url.empty()) {
+    start.url = "http://" + config.host + ":" + std::to_string(http::port_of(listener));
+  }
+  return start;
+}
+
 void raise_file_limit() {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
@@ -339,16 +341,24 @@ int serve(const Config& config) {
   const os::Supervisor supervisor = os::Supervisor::of_environment();
   set_log(config.log_level, config.log_json);
   raise_file_limit();
+  check_cluster(config);
   registry::Registry registry = load_registry(config);  // while all files can be read
   const os::Fd lock = lock_state(config.state_dir);
   const int listener = http::bind_listener(config.host, config.port);
   prepare(config, registry.roots(), registry.directories());
   HookFiles files = read_hook_files(config);
   std::string e2b_authorities = read_e2b_authorities(config);
+  std::optional<ClusterStart> start = start_of_cluster(config, listener);
   drop_privileges(server_uid(), groups_for(config));
 
   asio::io_context loop{1};
-  Program program{loop, config, registry, supervisor, std::move(files), std::move(e2b_authorities)};
+  Program program{loop,
+                  config,
+                  registry,
+                  supervisor,
+                  std::move(files),
+                  std::move(e2b_authorities),
+                  std::move(start)};
   Signals signals{loop};
   for (const int end : {SIGTERM, SIGINT}) signals.on(end, [&] { program.request_stop(); });
   signals.on(SIGHUP, [&] { program.reload(); });

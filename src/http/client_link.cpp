@@ -86,23 +86,28 @@ awaitable<void> Link::send(std::string_view message) {
   }
 }
 
+awaitable<std::size_t> Link::receive(std::size_t limit) {
+  const std::span<char> room = buffer_.prepare(limit);
+  if (room.empty()) throw Error{Code::exhausted, "the response head is too large"};
+  const asio::mutable_buffer target{room.data(), room.size()};
+  const auto [error, got] =
+      co_await socket_.async_read_some(target, asio::as_tuple(asio::use_awaitable));
+  if (error == asio::error::operation_aborted) throw boost::system::system_error{error};
+  buffer_.commit(got);
+  co_return got;
+}
+
 awaitable<void> Link::exchange(std::string_view message, ResponseParser& parser) {
   co_await send(message);
   bool answered = false;
   while (!parser.done()) {
-    const std::span<char> room = buffer_.prepare(kBuffer);
-    if (room.empty()) throw Error{Code::exhausted, "the response head is too large"};
-    const asio::mutable_buffer target{room.data(), room.size()};
-    const auto [error, got] =
-        co_await socket_.async_read_some(target, asio::as_tuple(asio::use_awaitable));
-    if (error == asio::error::operation_aborted) throw boost::system::system_error{error};
+    const std::size_t got = co_await receive(kBuffer);
     if (got == 0) {
       if (!answered) throw LinkClosed{};
       parser.finish();
       break;
     }
     answered = true;
-    buffer_.commit(got);
     buffer_.consume(parser.parse(buffer_.view()));
   }
 }

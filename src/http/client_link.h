@@ -26,6 +26,12 @@ class Link {
   // Sends `message` and reads the response into `parser`; both must stay until the end.
   awaitable<void> exchange(std::string_view message, ResponseParser& parser);
 
+  // Sends all of it. What a server that has closed does not take is dropped: it may have answered.
+  awaitable<void> send(std::string_view message);
+
+  // Receives more into buffer(), at most up to `limit` bytes there; 0 at the end.
+  awaitable<std::size_t> receive(std::size_t limit);
+
   // After an exchange that switched protocols: what they go on with.
   boost::asio::posix::stream_descriptor& socket() { return socket_; }
   ReadBuffer& buffer() { return buffer_; }
@@ -34,7 +40,6 @@ class Link {
   bool usable();
 
  private:
-  awaitable<void> send(std::string_view message);
   awaitable<void> wait_writable();
 
   boost::asio::posix::stream_descriptor socket_;

@@ -58,6 +58,9 @@ class Connection final : public Exchange, private WebSocketChannel {
   awaitable<void> write(std::string_view bytes) override;
   awaitable<void> end() override;
   awaitable<WebSocket*> upgrade(const WebSocketOptions& options) override;
+  awaitable<void> switch_protocols(Response head) override;
+  awaitable<std::size_t> receive_raw(std::span<char> out) override;
+  awaitable<void> send_raw(std::string_view bytes) override;
   bool answered() const override { return sent_ != Sent::nothing; }
   bool peer_closed() const override;
   void on_peer_closed(std::function<void()> callback) override;

@@ -21,6 +21,18 @@ awaitable<WebSocket*> Exchange::upgrade(const WebSocketOptions&) {
   throw Error{Code::internal, "this exchange can't be upgraded"};
 }
 
+awaitable<void> Exchange::switch_protocols(Response) {
+  throw Error{Code::internal, "this exchange can't switch protocols"};
+}
+
+awaitable<std::size_t> Exchange::receive_raw(std::span<char>) {
+  throw Error{Code::internal, "this exchange can't switch protocols"};
+}
+
+awaitable<void> Exchange::send_raw(std::string_view) {
+  throw Error{Code::internal, "this exchange can't switch protocols"};
+}
+
 awaitable<std::string> Exchange::read_body(Bytes limit) {
   const std::optional<std::uint64_t> length = body_length();
   if (length && *length > limit.count) throw HttpError{413, "The request body is too large"};

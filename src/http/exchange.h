@@ -72,6 +72,12 @@ class Exchange {
   // Check the page that asks first: http/origin.h.
   virtual awaitable<WebSocket*> upgrade(const WebSocketOptions& options);
 
+  // Answers with a 101 that another server gave. From then on bytes are passed as they are,
+  // whatever they mean: 0 when the peer has no more to say. Who is not a connection can't.
+  virtual awaitable<void> switch_protocols(Response head);
+  virtual awaitable<std::size_t> receive_raw(std::span<char> out);
+  virtual awaitable<void> send_raw(std::string_view bytes);
+
   // True once respond(), begin() or upgrade() has answered.
   virtual bool answered() const = 0;
 

@@ -269,6 +269,16 @@ void SandboxCgroup::join_v1() const {
   for (const std::string& dir : v1_dirs_) set(dir, "tasks", "0");
 }
 
+bool SandboxCgroup::freeze(bool on) const {
+  if (unified_dir_.empty()) return false;
+  try {
+    os::write_file(unified_dir_ + "/cgroup.freeze", on ? "1" : "0");
+    return true;
+  } catch (const Error&) {
+    return false;  // a kernel before 5.2
+  }
+}
+
 void SandboxCgroup::kill() const {
   if (!unified_dir_.empty()) return kill_all(unified_dir_);
   for (const std::string& dir : v1_dirs_) kill_all(dir);

@@ -76,6 +76,8 @@ class SandboxCgroup {
   void join_v1() const;
   std::string dir(const std::string& controller) const;  // empty: not limited here
   const std::string& unified_dir() const { return unified_dir_; }
+  // Stops every process in it, or lets them go on. False: this host can't.
+  bool freeze(bool on) const;
   // Ends every process in it, whatever it does. Not waited for.
   void kill() const;
   // False while a process is still there.

@@ -52,7 +52,9 @@ int Keeper::run() {
   alone_since_ = Clock::now();
   while (!(stopping_ && live_.empty())) {
     epoll_event events[64];
-    const int n = ::epoll_wait(epoll_.get(), events, 64, static_cast<int>(kTick.count()));
+    const auto patience = std::min(kTick, until_lease());
+    const int n = ::epoll_wait(epoll_.get(), events, 64, static_cast<int>(patience.count()));
+    mind_lease();  // first: what is asked below may come from before it ran out
     for (int i = 0; i < n; ++i) handle(events[i]);
     for (const std::uint64_t connection : clients_.take_dropped()) left(connection);
     on_time();

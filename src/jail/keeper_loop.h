@@ -83,6 +83,7 @@ class Keeper {
   void destroy(int client, std::uint32_t number, Reader& in);
   void list(int client, std::uint32_t number);
   void tell_load(int client, std::uint32_t number, Reader& in);
+  void take_lease(int client, std::uint32_t number, Reader& in);
   Live& get(const std::string& id);
 
   // ---- volumes: keeper_volumes.cpp ----
@@ -90,6 +91,11 @@ class Keeper {
   void remove_volume(int client, std::uint32_t number, Reader& in);
   void list_volumes(int client, std::uint32_t number);
   std::vector<std::string> users_of(const std::string& volume) const;
+  // ---- the lease of all sandboxes: keeper_lease.cpp ----
+  void mind_lease();
+  void freeze_all();
+  bool lease_over() const;
+  std::chrono::milliseconds until_lease() const;
 
   // ---- the life of a sandbox ----
   void pass_socket(Live& live, const Waiter& to);
@@ -120,6 +126,8 @@ class Keeper {
   std::vector<Waiter> stop_waiters_;
   Clock::time_point alone_since_;
   Clock::time_point next_tick_;
+  Lease lease_;
+  bool frozen_ = false;
   bool stopping_ = false;
 };
 

@@ -32,6 +32,7 @@ void Keeper::obey(int client, std::string_view message) {
       case Message::remove_volume: return remove_volume(client, number, in);
       case Message::list_volumes: return list_volumes(client, number);
       case Message::measure: return tell_load(client, number, in);
+      case Message::lease: return take_lease(client, number, in);
       case Message::stop: stop_waiters_.push_back(clients_.waiter(client, number)); return stop();
       default: throw Error{Code::invalid, "unknown message"};
     }
@@ -56,6 +57,7 @@ void Keeper::create(int client, std::uint32_t number, Reader& in) {
   Create create;
   if (!Create::decode(in, create)) throw Error{Code::invalid, "malformed create"};
   if (stopping_) throw Error{Code::unavailable, "the keeper is stopping"};
+  if (lease_over()) throw Error{Code::unavailable, "this worker has lost its lease"};
   const auto& allowed = options_.environments;
   if (std::find(allowed.begin(), allowed.end(), create.environment) == allowed.end()) {
     throw Error{Code::invalid, "this keeper was not started for the environment " +

@@ -29,6 +29,7 @@ enum class Message : std::uint8_t {
   make_volume = 11,
   remove_volume = 12,  // id
   list_volumes = 13,
+  lease = 14,
   // from the keeper
   welcome = 64,
   created = 65,  // passes the socket to the sandbox's PID 1; also answers attach
@@ -244,6 +245,29 @@ struct Label {
     to.relabel = in.u8();
     to.label = in.bytes();
     return in.done();
+  }
+};
+
+// How long all sandboxes may live, whatever becomes of the server: milliseconds of CLOCK_BOOTTIME,
+// and not from now on, because whoever says it may have been stopped meanwhile.
+struct Lease {
+  std::uint64_t freeze_at = 0;
+  std::uint64_t end_at = 0;   // 0: there is no lease
+  std::uint8_t first = 0;     // only if there is none yet
+  std::uint64_t said_at = 0;  // by the same clock: what comes from the future is another's clock
+
+  void encode(Writer& out) const {
+    out.u64(freeze_at);
+    out.u64(end_at);
+    out.u8(first);
+    out.u64(said_at);
+  }
+  static bool decode(Reader& in, Lease& to) {
+    to.freeze_at = in.u64();
+    to.end_at = in.u64();
+    to.first = in.u8();
+    to.said_at = in.u64();
+    return in.done() && to.freeze_at <= to.end_at;
   }
 };
 

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "base/boottime.h"
 #include "os/fdpass.h"
 
 namespace tb::native {
@@ -187,6 +188,17 @@ void KeeperClient::tell(const jail::Label& label) {
   out.u8(static_cast<std::uint8_t>(jail::Message::label));
   out.u32(0);
   label.encode(out);
+  send(out.take());
+}
+
+void KeeperClient::tell(const jail::Lease& lease) {
+  if (broken_) return;
+  jail::Lease said = lease;
+  said.said_at = boottime_ms();
+  Writer out;
+  out.u8(static_cast<std::uint8_t>(jail::Message::lease));
+  out.u32(0);
+  said.encode(out);
   send(out.take());
 }
 

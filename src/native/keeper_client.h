@@ -32,6 +32,7 @@ class KeeperClient {
   awaitable<os::Fd> join(std::string id);
   void release(const std::string& id);  // without an answer
   void tell(const jail::Label& label);  // without an answer
+  void tell(const jail::Lease& lease);  // without an answer
   awaitable<void> destroy(std::string id, bool keep_files);
   awaitable<std::vector<jail::Item>> list();
   awaitable<sandbox::Load> measure(std::string id);

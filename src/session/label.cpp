@@ -18,7 +18,8 @@ StoredSession to_stored(const Session& session) {
           session.spec.provider,
           session.spec.environment,
           session.spec.agent,
-          session.spec.mounts};
+          session.spec.mounts,
+          session.claim};
 }
 
 namespace {
@@ -71,7 +72,8 @@ std::string to_label(const StoredSession& session) {
                                       {"agent", session.agent},
                                       {"mounts", render(session.mounts)},
                                       {"idle_ms", session.idle.count()},
-                                      {"created", seconds(session.created)}});
+                                      {"created", seconds(session.created)},
+                                      {"claim", session.claim}});
 }
 
 std::optional<StoredSession> from_label(const std::string& label) {
@@ -96,6 +98,7 @@ std::optional<StoredSession> from_label(const std::string& label) {
   session.environment = text("environment");
   session.agent = text("agent");
   session.mounts = read_mounts(*object);
+  session.claim = static_cast<std::uint64_t>(std::max<std::int64_t>(number("claim"), 0));
   session.idle = Milliseconds{number("idle_ms")};
   constexpr std::int64_t kLatest = 1ll << 32;  // far in the future, and no overflow
   session.created =

@@ -93,6 +93,7 @@ void Sessions::remember_unreachable(const Known& known, const std::vector<std::s
 std::shared_ptr<Session> Sessions::recall(const Left& left, const Known& known) const {
   const sandbox::Found& found = left.found;
   std::optional<StoredSession> stored = from_label(found.label);
+  const std::uint64_t claim = stored ? stored->claim : 0;
   std::vector<sandbox::Mount> mounts;
   if (stored) mounts = std::move(stored->mounts);
   const auto kept = known.find(found.id);
@@ -116,6 +117,7 @@ std::shared_ptr<Session> Sessions::recall(const Left& left, const Known& known) 
   spec.mounts = std::move(mounts);
   if (logs_ && !spec.environment.empty()) logs_->resume(found.id);
   auto session = std::shared_ptr<Session>(new Session{found.id, std::move(spec), *policy});
+  session->claim = claim;
   session->created = stored->created;
   session->last_activity = stored->last_activity;
   settle(*session);
@@ -213,6 +215,7 @@ awaitable<void> Sessions::drop_without_files(const Known& known, const std::vect
     const std::string provider = stored.provider.empty() ? kNative : stored.provider;
     if (std::find(answered.begin(), answered.end(), provider) == answered.end()) continue;
     co_await drop_row(id);
+    if (directory_) directory_->release(stored.thread, id);
     const Who who{stored.user, stored.thread, id};
     const auto age = std::chrono::system_clock::now() - stored.created;
     events_.session_expired(who, std::chrono::duration_cast<Milliseconds>(age));

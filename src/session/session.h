@@ -46,6 +46,7 @@ struct Session {
   policy::Policy policy;  // fixed at its creation
   Kind kind = {};
   Surroundings surroundings = {};
+  std::uint64_t claim = 0;  // the number of its thread's claim; 0: there is no directory
   WallTime created = {};
   WallTime last_activity = {};
   // Null: only the files are there, as after a crash.

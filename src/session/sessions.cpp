@@ -38,6 +38,7 @@ Sessions::Sessions(asio::any_io_executor executor, Parts parts, Settings setting
       notifier_(parts.notifier),
       volumes_(parts.volumes),
       logs_(parts.logs),
+      directory_(parts.directory),
       default_policy_(settings.default_policy),
       idle_(settings.idle),
       shared_(settings.shared),
@@ -113,6 +114,7 @@ std::vector<std::shared_ptr<Session>> Sessions::all() const {
 
 awaitable<Sessions::Result> Sessions::get_or_create(SessionSpec spec) {
   complete(spec);
+  if (directory_) directory_->check_lease();
   if (spec.thread.empty()) {
     Result result;
     result.session = co_await create(std::move(spec));
@@ -152,9 +154,11 @@ awaitable<std::shared_ptr<Session>> Sessions::create(SessionSpec spec) {
   settle(*session);
   std::exception_ptr failure;
   try {
+    if (directory_) directory_->check_open();
     session->sandbox = co_await pool_.take(session->kind);
     session->id = session->sandbox->id();
     session->created = session->last_activity = std::chrono::system_clock::now();
+    if (directory_) co_await claim(session);
     co_await keep(session);
   } catch (const Error& error) {
     failure = std::current_exception();
@@ -169,6 +173,26 @@ awaitable<std::shared_ptr<Session>> Sessions::create(SessionSpec spec) {
   events_.session_created(session->who(), since(began));
   record("session_created", *session);
   co_return session;
+}
+
+// A sandbox is a thread's only once the whole cluster knows that.
+awaitable<void> Sessions::claim(std::shared_ptr<Session> session) {
+  std::exception_ptr failure;
+  try {
+    session->claim = co_await directory_->claim(session->spec.thread, session->id);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  if (!failure) co_return;
+  session->sandbox = nullptr;
+  pool_.gone();
+  co_await destroy(session->spec.provider, session->id);
+  std::rethrow_exception(failure);
+}
+
+// After its sandbox has ended, never before: its thread may have another one at once.
+void Sessions::let_go(const Session& session) {
+  if (directory_) directory_->release(session.spec.thread, session.id);
 }
 
 // On disk before anybody hears of it; with its sandbox, too, so that either finds the other again.
@@ -187,6 +211,7 @@ awaitable<void> Sessions::keep(std::shared_ptr<Session> session) {
   erase(session);
   if (session->sandbox) pool_.gone();
   co_await destroy(session->spec.provider, session->id);
+  let_go(*session);
   std::rethrow_exception(failure);
 }
 
@@ -213,6 +238,7 @@ awaitable<bool> Sessions::remove(std::string id) {
   // Its thread may come again at once: the row goes before that one's can be written.
   co_await drop_row(id);
   co_await destroy(session->spec.provider, id);
+  let_go(*session);
   events_.session_cleaned_up(session->who(), session->age());
   record("session_cleaned_up", *session);
   note_end(*session, "removed");
@@ -241,6 +267,7 @@ void Sessions::on_gone(const std::string& provider, const std::string& id, bool 
     return;
   }
   erase(session);
+  let_go(*session);
   tasks_.spawn("forget", [this, id] { return drop_row(id); });
   events_.session_expired(session->who(), session->age());
   record("session_expired", *session);

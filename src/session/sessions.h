@@ -8,6 +8,7 @@
 
 #include "base/async.h"
 #include "registry/registry.h"
+#include "session/directory.h"
 #include "session/notifier.h"
 #include "session/pool.h"
 #include "session/session.h"
@@ -43,6 +44,7 @@ class Sessions {
     Notifier* notifier = nullptr;          // null: nobody is told of the ends of processes
     storage::Volumes* volumes = nullptr;   // null: there are none
     storage::SessionLogs* logs = nullptr;  // null: nothing stays of a session
+    Directory* directory = nullptr;        // null: this server stands alone
   };
   struct Settings {
     PoolSettings pool;
@@ -129,6 +131,8 @@ class Sessions {
   };
   awaitable<std::shared_ptr<Session>> create(SessionSpec spec);
   awaitable<void> keep(std::shared_ptr<Session> session);
+  awaitable<void> claim(std::shared_ptr<Session> session);
+  void let_go(const Session& session);
   awaitable<Result> join(std::shared_ptr<Creation> creation);
   std::shared_ptr<Creation> find_starting(const std::string& place) const;
   awaitable<void> awake(std::shared_ptr<Session> session);
@@ -184,6 +188,7 @@ class Sessions {
   Notifier* const notifier_;
   storage::Volumes* const volumes_;
   storage::SessionLogs* const logs_;
+  Directory* const directory_;
   const std::string default_policy_;
   const Milliseconds idle_;
   const bool shared_;

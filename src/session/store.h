@@ -29,6 +29,8 @@ struct StoredSession {
   std::string environment;  // names of the registry, or empty
   std::string agent;
   std::vector<sandbox::Mount> mounts = {};  // in its label alone: whoever keeps its files knows
+  // Of its thread in a directory (session/directory.h); kept with the sandbox, not in the store.
+  std::uint64_t claim = 0;
 };
 
 struct Event {

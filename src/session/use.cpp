@@ -50,6 +50,7 @@ Use::~Use() {
 // Of those who waited for it together one may have passed it on already.
 awaitable<void> Sessions::reach_sandbox(std::shared_ptr<Session> session) {
   do {
+    if (directory_) directory_->check_lease();
     co_await awake(session);
   } while (shared_ && !session->sandbox && find(session->id) == session);
 }

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/cluster.h"
+
+#include <fstream>
+#include <sstream>
+
+#include "base/error.h"
+#include "http/client.h"
+#include "net/url.h"
+
+namespace tb::cli {
+namespace {
+
+cluster::Membership::Settings membership_settings(const Config& config, ClusterStart start) {
+  if (!cluster::good_worker_id(config.worker_id)) {
+    throw Error{Code::invalid, "WORKER_ID=" + config.worker_id +
+                                   ": must be 1 to 64 visible characters in a cluster"};
+  }
+  cluster::Membership::Settings settings;
+  settings.id = config.worker_id;
+  settings.url = start.url;
+  settings.version = TB_VERSION;
+  settings.epoch_file = config.state_dir + "/store/epoch";
+  settings.lease = config.cluster_lease;
+  settings.outage = config.cluster_outage;
+  settings.redis = std::move(start.redis);
+  return settings;
+}
+
+}  // namespace
+
+redis::Settings redis_settings(const Config& config) {
+  redis::Settings settings;
+  settings.host = config.redis_host == "localhost" ? "127.0.0.1" : config.redis_host;
+  settings.port = config.redis_port;
+  settings.user = config.redis_user;
+  settings.password = config.redis_password;
+  settings.database = config.redis_database;
+  settings.tls = config.redis_tls;
+  if (!config.redis_ca_file.empty()) {
+    std::ifstream file{config.redis_ca_file};
+    std::ostringstream all;
+    all << file.rdbuf();
+    settings.authorities = all.str();
+    if (settings.authorities.empty()) {
+      throw Error{Code::invalid, "REDIS_CA_FILE=" + config.redis_ca_file + ": can't be read"};
+    }
+  }
+  return settings;
+}
+
+Cluster::Cluster(asio::any_io_executor executor, const Config& config, ClusterStart start)
+    : executor_(executor),
+      secret_(config.cluster_secret),
+      patience_(config.cluster_lease / 10),
+      resolver_(executor, {.servers = {}, .limit = patience_}),
+      membership_(executor, membership_settings(config, std::move(start))) {}
+
+void Cluster::open(session::Sessions& sessions, native::NativeProvider& provider) {
+  cluster::Membership::Worker worker;
+  worker.load = [&sessions] {
+    const session::Pool& pool = sessions.pool();
+    // One that could not write down what it begins is not sent anything new.
+    const bool takes = sessions.store().problem().empty();
+    return cluster::Load{takes ? pool.settings().capacity : 0, pool.used()};
+  };
+  worker.hold_sandboxes = [&provider](std::uint64_t freeze_at, std::uint64_t end_at, bool first) {
+    jail::Lease lease;
+    lease.freeze_at = freeze_at;
+    lease.end_at = end_at;
+    lease.first = first ? 1 : 0;
+    provider.keeper().tell(lease);
+  };
+  worker.sessions = [&sessions] {
+    std::vector<cluster::Owned> owned;
+    for (const auto& session : sessions.all()) {
+      owned.push_back({session->spec.thread, session->id, session->claim});
+    }
+    return owned;
+  };
+  worker.give_up = [&sessions](std::string id) -> awaitable<void> {
+    co_await sessions.remove(std::move(id));
+  };
+  worker.ask_peer = [this](std::string url) { return ask_peer(std::move(url)); };
+  membership_.open(std::move(worker));
+}
+
+awaitable<bool> Cluster::ask_peer(std::string url) {
+  const net::Url parsed = net::parse_url(url);
+  std::string address = parsed.host;
+  if (!parsed.address) {
+    const std::vector<net::Address> found = co_await resolver_.resolve(parsed.host);
+    address = found.front().to_string();
+  }
+  http::ClientLimits limits;
+  limits.time = patience_;
+  limits.body = 4_KiB;
+  http::Client client{executor_, http::Endpoint::tcp(address, parsed.port), limits};
+  std::vector<http::Header> headers{{"X-Cluster-Secret", secret_}};
+  const http::Response answer =
+      co_await client.request("GET", "/cluster/redis", std::move(headers), {});
+  if (answer.status != 200) {
+    throw Error{Code::unavailable, url + " answered " + std::to_string(answer.status)};
+  }
+  co_return answer.body.find("\"reached\":false") == answer.body.npos;
+}
+
+}  // namespace tb::cli

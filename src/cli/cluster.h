@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// A worker's part in a cluster, wired together for a server.
+#pragma once
+
+#include <memory>
+
+#include "cluster/membership.h"
+#include "config.h"
+#include "native/provider.h"
+#include "net/resolver.h"
+#include "session/sessions.h"
+
+namespace tb::cli {
+
+// The settings of a client of Redis; reads REDIS_CA_FILE.
+redis::Settings redis_settings(const Config& config);
+
+// What is known before privileges are dropped.
+struct ClusterStart {
+  redis::Settings redis;
+  std::string url;  // that others reach us at
+};
+
+class Cluster {
+ public:
+  Cluster(asio::any_io_executor executor, const Config& config, ClusterStart start);
+
+  session::Directory& directory() { return membership_; }
+  void open(session::Sessions& sessions, native::NativeProvider& provider);
+  awaitable<void> close() { return membership_.close(); }
+
+ private:
+  awaitable<bool> ask_peer(std::string url);
+
+  asio::any_io_executor executor_;
+  const std::string secret_;
+  const Milliseconds patience_;
+  net::Resolver resolver_;
+  cluster::Membership membership_;
+};
+
+}  // namespace tb::cli

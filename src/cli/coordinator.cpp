@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/coordinator.h"
+
+#include <sys/resource.h>
+
+#include <boost/asio/signal_set.hpp>
+#include <csignal>
+#include <cstdio>
+
+#include "base/error.h"
+#include "cli/cluster.h"
+#include "cli/commands.h"
+#include "cli/engine.h"
+#include "http/listener.h"
+#include "http/server.h"
+
+namespace tb::cli {
+namespace {
+
+cluster::Fleet::Settings fleet_settings(const Config& config) {
+  cluster::Fleet::Settings settings;
+  if (!config.redis_host.empty()) settings.redis = redis_settings(config);
+  settings.urls = config.workers;
+  settings.lease = config.cluster_lease;
+  if (!settings.redis && settings.urls.empty()) {
+    throw Error{Code::invalid,
+                "a coordinator needs to know its workers: set REDIS_HOST, or WORKERS to a list of "
+                "their URLs"};
+  }
+  return settings;
+}
+
+awaitable<void> serve_until(Signal& stop, const bool& stopping, cluster::Fleet& fleet,
+                            http::Server& server, int listener, const Config& config) {
+  co_await fleet.open();
+  const std::uint16_t port = http::port_of(listener);
+  server.listen(listener);
+  std::printf("threadbox %s coordinates at http://%s:%u\n", TB_VERSION, config.host.c_str(),
+              static_cast<unsigned>(port));
+  std::fflush(stdout);
+  while (!stopping) co_await stop.wait();
+  co_await server.close(config.shutdown_grace);
+  co_await fleet.close();
+}
+
+}  // namespace
+
+int coordinator(const Config& config) {
+  set_log(config.log_level, config.log_json);
+  cluster::Fleet::Settings settings = fleet_settings(config);
+  rlimit files{};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = files.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &files);
+  const int listener = http::bind_listener(config.host, config.port);
+  drop_privileges(server_uid());
+
+  asio::io_context loop{1};
+  cluster::Fleet fleet{loop.get_executor(), std::move(settings)};
+  cluster::Coordinator coordinator{loop.get_executor(), fleet};
+  http::Server server{loop.get_executor(), http::ServerLimits{},
+                      [&](http::Exchange& exchange) { return coordinator.handle(exchange); },
+                      [](const std::string& where, std::exception_ptr failure) {
+                        std::string what = "unknown";
+                        try {
+                          std::rethrow_exception(failure);
+                        } catch (const std::exception& error) {
+                          what = error.what();
+                        }
+                        log(LogLevel::error, "request_failed", {{"where", where}, {"error", what}});
+                      }};
+  Signal stop{loop.get_executor()};
+  bool stopping = false;
+  asio::signal_set signals{loop, SIGTERM, SIGINT};
+  signals.async_wait([&](boost::system::error_code error, int) {
+    if (error) return;
+    stopping = true;
+    stop.notify_all();
+  });
+  std::exception_ptr failure;
+  auto task = [&]() -> awaitable<void> {
+    co_await serve_until(stop, stopping, fleet, server, listener, config);
+    signals.cancel();
+  };
+  asio::co_spawn(loop, task, [&](std::exception_ptr error) {
+    failure = error;
+    loop.stop();
+  });
+  loop.run();
+  if (failure) std::rethrow_exception(failure);
+  return 0;
+}
+
+}  // namespace tb::cli

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// In front of the workers: finds the one that a request is meant for, and passes it on. Knows
+// nothing that it could not learn again, so any number of them may stand side by side.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cluster/address.h"
+#include "cluster/fleet.h"
+#include "http/exchange.h"
+#include "http/relay.h"
+
+namespace tb::cluster {
+
+class Coordinator {
+ public:
+  Coordinator(asio::any_io_executor executor, Fleet& fleet) : fleet_(fleet), relay_(executor) {}
+
+  awaitable<void> handle(http::Exchange& exchange);
+
+ private:
+  struct Asked {
+    Addressee addressee;
+    std::string begun;   // of the body
+    bool whole = false;  // that is all of it: it can be sent again
+    bool creates = false;
+  };
+  awaitable<Asked> read(http::Exchange& exchange);
+  awaitable<std::shared_ptr<Worker>> place(const Asked& asked);
+  awaitable<void> pass_on(http::Exchange& exchange, const Asked& asked);
+  awaitable<std::shared_ptr<Worker>> attempt(http::Exchange& exchange, const Asked& asked,
+                                             std::shared_ptr<Worker> worker);
+  awaitable<void> pass_created(http::Exchange& exchange, http::Relay::Passage& passage,
+                               http::Response head, const Worker& worker);
+
+  // ---- what it answers itself: overview.cpp ----
+  bool answers_itself(const http::Request& request) const;
+  awaitable<http::Response> answer(http::Exchange& exchange);
+  http::Response health() const;
+  http::Response workers() const;
+  awaitable<http::Response> sessions(http::Exchange& exchange);
+
+  Fleet& fleet_;
+  http::Relay relay_;
+};
+
+}  // namespace tb::cluster

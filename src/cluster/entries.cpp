@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// What this worker has, as the directory knows it: claimed, released, and restored when the
+// directory or our life in it was lost.
+#include "base/boottime.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "cluster/membership.h"
+#include "cluster/scripts.h"
+
+namespace tb::cluster {
+namespace {
+
+constexpr unsigned kSilence = 110;  // percent of the lease
+constexpr std::size_t kBatch = 500;
+// Garbage only: of a worker that never came back. Refreshed by each restoring.
+constexpr const char* kTimeToLive = "604800000";
+
+redis::Command hint(const std::string& session, const std::string& worker) {
+  return {"SET", session_key(session), worker, "PX", kTimeToLive};
+}
+
+void add_release(std::vector<redis::Command>& commands, const Owned& one,
+                 const std::string& worker) {
+  commands.push_back({"DEL", session_key(one.session)});
+  if (one.thread.empty()) return;
+  commands.push_back(
+      redis::Client::by_hash(scripts::release(), {thread_key(one.thread)}, {worker, one.session}));
+}
+
+// Two commands, always.
+void add_restore(std::vector<redis::Command>& commands, const Owned& one, const std::string& worker,
+                 const std::string& epoch, bool owner) {
+  commands.push_back(hint(one.session, worker));
+  if (one.thread.empty()) return commands.push_back({"PING"});
+  commands.push_back(redis::Client::by_hash(scripts::restore(), {thread_key(one.thread), kWorkers},
+                                            {worker, epoch, std::to_string(one.claim), one.session,
+                                             kTimeToLive, owner ? "owner" : "heir"}));
+}
+
+}  // namespace
+
+awaitable<std::uint64_t> Membership::claim(std::string thread, std::string session) {
+  check_open();
+  if (thread.empty()) {
+    redis::Command known = hint(session, settings_.id);
+    co_await redis_.call(std::move(known));
+    check_lease();
+    co_return 0;
+  }
+  std::vector<std::string> keys{thread_key(thread), kWorkers, kRun, kNext};
+  std::vector<std::string> arguments{settings_.id, epoch_, redis_.run_id(), session, kTimeToLive};
+  std::vector<redis::Command> commands{redis::Client::by_hash(scripts::claim(), keys, arguments),
+                                       hint(session, settings_.id)};
+  std::vector<redis::Reply> replies = co_await redis_.call_all(std::move(commands));
+  redis::Reply reply = std::move(replies[0]);
+  if (reply.is_error()) {  // not known to this Redis yet
+    reply = co_await redis_.run(scripts::claim(), std::move(keys), std::move(arguments));
+  }
+  if (reply.at(0) == "claimed") {
+    check_lease();  // we may have been stopped meanwhile
+    co_return std::stoull("0" + reply.at(1));
+  }
+  released_.push_back({"", session, 0});
+  to_release_.notify_all();
+  if (reply.at(0) == "other") {
+    const Record owner = parse_record(reply.at(2)).value_or(Record{});
+    throw session::Elsewhere{reply.at(1), owner.url, reply.at(3)};
+  }
+  woken_ = true;
+  wake_.notify_all();
+  throw Error{Code::unavailable, "no new sessions yet: this worker is about to register again"};
+}
+
+void Membership::release(std::string thread, std::string session) {
+  released_.push_back({std::move(thread), std::move(session), 0});
+  to_release_.notify_all();
+}
+
+awaitable<void> Membership::tell_releases() {
+  for (;;) {
+    while (released_.empty() || !redis_.connected()) co_await to_release_.wait();
+    const std::vector<Owned> now = std::exchange(released_, {});
+    bool told = true;
+    std::vector<redis::Command> commands;
+    for (const Owned& one : now) add_release(commands, one, settings_.id);
+    redis::Command load{"SCRIPT", "LOAD", scripts::release().text()};
+    try {
+      const std::vector<redis::Reply> replies = co_await redis_.call_all(std::move(commands));
+      for (const redis::Reply& reply : replies) told = told && !reply.is_error();
+      if (!told) co_await redis_.call(std::move(load));  // it may not know the script yet
+    } catch (const Error&) {
+      told = false;
+    }
+    if (!told) released_.insert(released_.end(), now.begin(), now.end());
+  }
+}
+
+// Whether this Redis has all that the workers know. One that was restarted may lack the last
+// writes, or all of them.
+awaitable<void> Membership::mind_run(std::string state) {
+  const std::string run = redis_.run_id();
+  if (state != run + " open") {
+    open_run_.clear();
+    std::vector<std::string> keys{kRun};
+    std::vector<std::string> arguments{run};
+    co_await redis_.run(scripts::begin(), std::move(keys), std::move(arguments));
+    if (rebuilding_run_ != run) {
+      rebuilding_run_ = run;
+      rebuilding_since_ = boottime_ms();
+      log(LogLevel::warning, "directory_rebuilding", {{"run", run}});
+    }
+  }
+  // Who had its lease all the time restores at once; who had not, when those have done so: what it
+  // had may be another's.
+  const bool open = state == run + " open";
+  const std::string as = run + " " + epoch_;
+  if (restored_as_ != as && (restored_ || open)) {
+    co_await restore_all();
+    restored_as_ = as;
+    restored_ = true;
+  }
+  if (open) {
+    open_run_ = run;
+    rebuilding_run_.clear();
+    co_return;
+  }
+  if (rebuilding_run_ != run) co_return;  // somebody was told that we can't reach it
+  if (boottime_ms() - rebuilding_since_ < static_cast<Boot>(part(kSilence).count())) co_return;
+  std::vector<std::string> keys{kRun};
+  std::vector<std::string> arguments{run};
+  const redis::Reply reply =
+      co_await redis_.run(scripts::open(), std::move(keys), std::move(arguments));
+  if (reply.at(0) != "open") co_return;
+  log(LogLevel::info, "directory_open", {{"run", run}});
+  woken_ = true;  // the next renewal sees it
+}
+
+awaitable<void> Membership::restore_all() {
+  const std::vector<Owned> all = worker_.sessions();
+  if (all.empty()) co_return;
+  redis::Command load{"SCRIPT", "LOAD", scripts::restore().text()};
+  co_await redis_.call(std::move(load));
+  for (std::size_t at = 0; at < all.size(); at += kBatch) {
+    const std::span<const Owned> some{all.data() + at, std::min(kBatch, all.size() - at)};
+    co_await restore_some(some);
+  }
+  log(LogLevel::info, "sessions_restored", {{"count", std::to_string(all.size()), true}});
+}
+
+awaitable<void> Membership::restore_some(std::span<const Owned> some) {
+  std::vector<redis::Command> commands;
+  for (const Owned& one : some) {
+    add_restore(commands, one, settings_.id, epoch_, restored_);
+  }
+  const std::vector<redis::Reply> replies = co_await redis_.call_all(std::move(commands));
+  for (std::size_t i = 0; i < some.size(); ++i) {
+    if (some[i].thread.empty()) continue;
+    const redis::Reply& reply = replies[2 * i + 1];
+    if (reply.is_error()) throw Error{Code::unavailable, "Redis says " + reply.text};
+    if (reply.at(0) == "restored") continue;
+    if (reply.at(0) != "other") throw Error{Code::unavailable, "the lease is lost again"};
+    log(LogLevel::warning, "session_moved",
+        {{"session", some[i].session.substr(0, 12)}, {"worker", reply.at(1)}});
+    co_await worker_.give_up(some[i].session);
+  }
+}
+
+}  // namespace tb::cluster

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What Redis does in one step for us. Each answers a list whose first item says what happened.
+#pragma once
+
+#include "redis/client.h"
+
+namespace tb::cluster::scripts {
+
+// keys: workers, members; id, epoch, "url capacity used version", "resume" or "new".
+// {registered, joined}, {taken, record}: another life has this name, or {over}: there is no such
+// life to resume.
+const redis::Script& enlist();
+
+// keys: workers, members, run; id, epoch, view, "url capacity used version".
+// {renewed, members, state of the run, id, record, id, record, …} or {lost}.
+const redis::Script& renew();
+
+// keys: workers; id, record as it was watched. {reaped} or {kept}.
+const redis::Script& reap();
+
+// keys: thread, workers, run, next; id, epoch, run id, session, time to live in ms.
+// {claimed, number}, {other, worker, its record, session}, {closed} or {lost}.
+const redis::Script& claim();
+
+// keys: thread, workers; id, epoch, number, session, time to live in ms, "owner" or "heir". An
+// owner had its lease all the time: what another live one has with a lower number is an old story.
+// An heir had not. {restored}, {other, worker} or {lost}.
+const redis::Script& restore();
+
+// keys: thread; id, session. {released} or {kept}.
+const redis::Script& release();
+
+// keys: run; run id. The state of the run, which is `rebuilding` if it was another's.
+const redis::Script& begin();
+
+// keys: run; run id. {open} when it was rebuilding, or is open.
+const redis::Script& open();
+
+}  // namespace tb::cluster::scripts
