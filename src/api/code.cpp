@@ -116,6 +116,7 @@ class Produced {
       like.session = session_.id;
       like.thread = session_.spec.thread;
       like.user = session_.spec.user;
+      like.tenant = session_.spec.tenant;
       try {
         const storage::Artifact kept = co_await artifacts_->keep(std::move(like), std::move(bytes));
         names.emplace_back(kept.name);
@@ -223,7 +224,7 @@ awaitable<http::Response> run(Service& service, Contexts& contexts, Call& call,
 
 awaitable<http::Response> execute(Service& service, Contexts& contexts, Call& call) {
   const json::object body = co_await read_object(call.exchange);
-  const auto session = service.sessions.get(call.captured[0]);
+  const auto session = get_own_session(service, call);
   co_return co_await run(service, contexts, call, session, body);
 }
 
@@ -234,7 +235,7 @@ awaitable<http::Response> execute_e2b(Service& service, Contexts& contexts, Call
   if (!id || !find_text(body, "code")) {
     throw http::HttpError{400, "session_id and code required"};
   }
-  const auto session = service.sessions.find(*id);
+  const auto session = find_own_session(service, call, *id);
   if (!session) {
     const std::string shown = to_utf8(id->substr(0, 200));
     throw Refusal{404, "Session not found: " + shown, {{"session_id", shown}}};
@@ -249,14 +250,14 @@ awaitable<http::Response> create(Service& service, Contexts& contexts, Call& cal
   spec.language = code::language_named(find_text(body, "language").value_or("python"));
   spec.cwd = std::move(like.cwd);
   spec.env = std::move(like.env);
-  const auto session = service.sessions.get(call.captured[0]);
+  const auto session = get_own_session(service, call);
   const session::Who who = session->who(call.request_id);
   const auto context = co_await contexts.create(session, std::move(spec), who);
   co_return answer(201, render_context(*context));
 }
 
 awaitable<http::Response> list(Service& service, Contexts& contexts, Call& call) {
-  const auto session = service.sessions.get(call.captured[0]);
+  const auto session = get_own_session(service, call);
   json::array shown;
   for (const auto& context : co_await contexts.list(session)) {
     shown.push_back(render_context(*context));
@@ -265,13 +266,13 @@ awaitable<http::Response> list(Service& service, Contexts& contexts, Call& call)
 }
 
 awaitable<http::Response> show(Service& service, Contexts& contexts, Call& call) {
-  const auto session = service.sessions.get(call.captured[0]);
+  const auto session = get_own_session(service, call);
   const auto context = co_await contexts.get(session, call.captured[1]);
   co_return answer(200, render_context(*context));
 }
 
 awaitable<http::Response> remove(Service& service, Contexts& contexts, Call& call) {
-  const auto session = service.sessions.get(call.captured[0]);
+  const auto session = get_own_session(service, call);
   const auto context = co_await contexts.get(session, call.captured[1]);
   co_await contexts.remove(session, context);
   co_return answer(
@@ -279,7 +280,7 @@ awaitable<http::Response> remove(Service& service, Contexts& contexts, Call& cal
 }
 
 awaitable<http::Response> restart(Service& service, Contexts& contexts, Call& call) {
-  const auto session = service.sessions.get(call.captured[0]);
+  const auto session = get_own_session(service, call);
   const session::Who who = session->who(call.request_id);
   const auto context = co_await contexts.get(session, call.captured[1]);
   co_await contexts.restart(session, context, who);
@@ -287,7 +288,7 @@ awaitable<http::Response> restart(Service& service, Contexts& contexts, Call& ca
 }
 
 awaitable<http::Response> interrupt(Service& service, Contexts& contexts, Call& call) {
-  const auto session = service.sessions.get(call.captured[0]);
+  const auto session = get_own_session(service, call);
   const auto context = co_await contexts.get(session, call.captured[1]);
   contexts.interrupt(*context);
   co_return answer(200, render_context(*context));

@@ -21,6 +21,20 @@ int coordinator(const Config& config);
 // Prints the secret that callbacks are signed with; made now if there was none.
 int secret(const Config& config);
 
+struct KeyOptions {
+  std::string tenant;
+  std::string role = "user";
+  std::string name;
+  std::string expires;  // "30d"; empty: never
+  std::string scopes;   // empty: all
+  bool json = false;
+};
+// Makes an API key, and prints it, this once.
+int create_key(const Config& config, const KeyOptions& options);
+int list_keys(const Config& config, bool json);
+// `id` may be the key itself.
+int revoke_key(const Config& config, const std::string& id);
+
 // Ends server, keeper and every sandbox of the state directory; files of sessions stay.
 int stop(const Config& config);
 

@@ -232,15 +232,21 @@ awaitable<Artifact> Artifacts::keep(Artifact like, sandbox::OpenFile& file) {
   co_return co_await writing.commit();
 }
 
-Artifact Artifacts::get(const std::string& id) const {
+std::optional<Artifact> Artifacts::find(const std::string& id) const {
   const auto found = artifacts_.find(id);
-  if (found != artifacts_.end()) return found->second;
+  return found == artifacts_.end() ? std::nullopt : std::optional{found->second};
+}
+
+Artifact Artifacts::get(const std::string& id) const {
+  if (auto found = find(id)) return std::move(*found);
   throw Error{Code::not_found, "Artifact not found: " + id.substr(0, 64)};
 }
 
-std::vector<Artifact> Artifacts::list(const std::string& session, const std::string& user) const {
+std::vector<Artifact> Artifacts::list(const std::string& tenant, const std::string& session,
+                                      const std::string& user) const {
   std::vector<Artifact> found;
   for (const auto& [id, artifact] : artifacts_) {
+    if (artifact.tenant != tenant) continue;
     if (!session.empty() && artifact.session != session) continue;
     if (!user.empty() && artifact.user != user) continue;
     found.push_back(artifact);

@@ -35,6 +35,7 @@ struct Artifact {
   std::string origin;  // "kept", or "code"
   Bytes size = {};
   WallTime created = {};
+  std::string tenant = {};  // whose it is; empty: the default tenant's
 };
 
 struct ArtifactLimits {
@@ -67,11 +68,12 @@ class Artifacts {
   // A file of a sandbox, piece by piece.
   awaitable<Artifact> keep(Artifact like, sandbox::OpenFile& file);
 
+  std::optional<Artifact> find(const std::string& id) const;
   // Throws Error{not_found}.
   Artifact get(const std::string& id) const;
-  // The newest first. Empty: of any.
-  std::vector<Artifact> list(const std::string& session, const std::string& user = {}) const;
-  bool has(const std::string& session) const { return sessions_.contains(session); }
+  // The newest first; of a session or a user, or of any of the tenant's when that is empty.
+  std::vector<Artifact> list(const std::string& tenant, const std::string& session,
+                             const std::string& user = {}) const;
   awaitable<std::unique_ptr<sandbox::OpenFile>> read(std::string id);
   awaitable<void> remove(std::string id);
   // Returns how many.

@@ -51,12 +51,12 @@ TEST_F(ArtifactsTest, KeepsBytesForTheNextServerToo) {
   EXPECT_EQ(read(*first, kept.id), "hello");
   first.reset();
   auto next = open();
-  ASSERT_EQ(next->list("s-1").size(), 1u);
+  ASSERT_EQ(next->list("", "s-1").size(), 1u);
   EXPECT_EQ(next->get(kept.id).name, "n");
   EXPECT_EQ(read(*next, kept.id), "hello");
   EXPECT_EQ(next->used(), 5_B);
-  EXPECT_TRUE(next->list("s-2").empty());
-  EXPECT_TRUE(next->list("", "v").empty());
+  EXPECT_TRUE(next->list("", "s-2").empty());
+  EXPECT_TRUE(next->list("", "", "v").empty());
 }
 
 TEST_F(ArtifactsTest, KeepsAnEmptyFileAndOneOfManyPieces) {

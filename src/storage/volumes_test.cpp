@@ -31,10 +31,10 @@ class VolumesTest : public ::testing::Test {
  protected:
   Volume create(const std::string& user, const std::string& name,
                 std::optional<Bytes> limit = std::nullopt) {
-    return loop_.run(volumes_.create(user, name, limit));
+    return loop_.run(volumes_.create(Owner{"", user}, name, limit));
   }
   std::vector<sandbox::Mount> resolve(const std::string& user, std::vector<VolumeUse> uses) {
-    return loop_.run(volumes_.resolve(user, std::move(uses)));
+    return loop_.run(volumes_.resolve(Owner{"", user}, std::move(uses)));
   }
   Code refusal(const std::string& user, std::vector<VolumeUse> uses) {
     try {
@@ -55,12 +55,31 @@ TEST_F(VolumesTest, BelongToUsersByName) {
   const Volume other = create("w", "v", 1_MiB);
   EXPECT_NE(mine.id, other.id);
   EXPECT_EQ(mine.limit, 1_GiB);
-  EXPECT_EQ(loop_.run(volumes_.list("u")).size(), 1u);
-  EXPECT_EQ(loop_.run(volumes_.list(std::nullopt)).size(), 2u);
-  EXPECT_EQ(loop_.run(volumes_.get("w", "v")).id, other.id);
+  EXPECT_EQ(loop_.run(volumes_.list(Owner{"", "u"})).size(), 1u);
+  EXPECT_EQ(loop_.run(volumes_.list_tenant("")).size(), 2u);
+  EXPECT_EQ(loop_.run(volumes_.get(Owner{"", "w"}, "v")).id, other.id);
   EXPECT_THROW(create("u", "v"), Error);
   create("u", "v2");
   EXPECT_THROW(create("u", "v3"), Error);
+}
+
+TEST_F(VolumesTest, OfOneTenantAreUnknownToAnother) {
+  const Volume ours = create("u", "v");
+  const Volume theirs = loop_.run(volumes_.create(Owner{"acme", "u"}, "v", std::nullopt));
+  EXPECT_NE(ours.id, theirs.id);
+  EXPECT_EQ(loop_.run(volumes_.list_tenant("acme")).size(), 1u);
+  EXPECT_EQ(loop_.run(volumes_.list(Owner{"acme", "u"}))[0].id, theirs.id);
+  EXPECT_EQ(loop_.run(volumes_.get(Owner{"", "u"}, "v")).id, ours.id);
+  EXPECT_THROW(loop_.run(volumes_.get(Owner{"other", "u"}, "v")), Error);
+  loop_.run(volumes_.remove(Owner{"acme", "u"}, "v"));
+  EXPECT_EQ(resolve("u", {{"v", "/data"}})[0].source, ours.id);
+}
+
+TEST_F(VolumesTest, OfBeforeTenantsAreTheDefaultOnes) {
+  host_.kept.push_back({"x", 1_MiB, true, R"({"user":"u","name":"old","created":1})", {}});
+  host_.kept.push_back({"y", 1_MiB, true, R"({"tenant":7,"user":"u","name":"odd"})", {}});
+  EXPECT_EQ(loop_.run(volumes_.get(Owner{"", "u"}, "old")).id, "x");
+  EXPECT_THROW(loop_.run(volumes_.get(Owner{"", "u"}, "odd")), Error);
 }
 
 TEST_F(VolumesTest, HaveNamesAndSizesThatCanBe) {
@@ -97,19 +116,19 @@ TEST_F(VolumesTest, StayWhileSomebodyHasThem) {
   create("u", "v");
   host_.kept[0].users = {"session-1", "volume-1234"};
   try {
-    loop_.run(volumes_.remove("u", "v"));
+    loop_.run(volumes_.remove(Owner{"", "u"}, "v"));
     FAIL() << "it was removed";
   } catch (const VolumeInUse& error) {
     EXPECT_EQ(error.sessions(), std::vector<std::string>{"session-1"});
   }
   host_.kept[0].users.clear();
-  loop_.run(volumes_.remove("u", "v"));
+  loop_.run(volumes_.remove(Owner{"", "u"}, "v"));
   EXPECT_TRUE(host_.kept.empty());
 }
 
 TEST_F(VolumesTest, LabelsOfOthersAreLeftAlone) {
   host_.kept.push_back({"x", 1_MiB, true, "not ours", {}});
-  EXPECT_TRUE(loop_.run(volumes_.list(std::nullopt)).empty());
+  EXPECT_TRUE(loop_.run(volumes_.list_tenant("")).empty());
 }
 
 }  // namespace

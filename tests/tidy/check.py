@@ -39,7 +39,8 @@ ALLOWED = {
     "redis": {"net", "base", "os/test_dir.h", "os/spawn.h"},
     "cluster": {"session", "sandbox", "redis", "net", "http", "base"},
     "storage": {"sandbox", "os", "base"},
-    "api": {"session", "registry", "storage", "shell", "code", "sandbox", "hooks", "net",
+    "auth": {"net", "http", "os", "base", "store/sqlite.h", "store/schema.h"},
+    "api": {"auth", "session", "registry", "storage", "shell", "code", "sandbox", "hooks", "net",
             "http", "base"},
 }
 SEES_ALL = {"", "cli", "embed"}
@@ -58,6 +59,9 @@ BANNED = [(re.compile(pattern), name, instead) for pattern, name, instead in [
     (r"\bstd::w?regex|<regex>", "std::regex", "write a small parser: it is slow and recursive"),
     (r"\busing\s+namespace\s+std\s*;", "using namespace std", "name what you use: std::x"),
 ]]
+BY_NAME = re.compile(r"\bsessions_?\s*\.\s*(?:find|get|find_thread|all|remove)\s*\("
+                     r"|\bartifacts_?\s*->\s*(?:find|get|list)\s*\(|\blogs_?\s*->\s*read\s*\("
+                     r"|\bvolumes_?\s*->\s*list_tenant\((?!call\.principal\.tenant\))")
 LEFTOVER = re.compile(r"TODO\(now\)|\bFIXM[E]\b|\bXX[X]\b")
 MACHINE_PATH = re.compile(r"(?<![\w.~})>*-])/(?:work|root)/")
 REGISTRY = re.compile(
@@ -147,6 +151,16 @@ def check_banned(file, _root):
         for pattern, name, instead in BANNED:
             if pattern.search(code):
                 yield number, f"{name} is banned; {instead}"
+
+
+def check_owners(file, _root):
+    """Whose something is, is asked in one place."""
+    if file.room != "api" or file.name.endswith(("/own.cpp", "_test.cpp")):
+        return
+    for number, code in enumerate(file.code, 1):
+        if match := BY_NAME.search(code):
+            yield number, (f"{match[0]}…) may find what is another tenant's; use the functions of "
+                           "api/own.cpp")
 
 
 def check_lines(file, _root):
@@ -296,8 +310,8 @@ def check_ratchet(files, root, update):
             yield f"{RATCHET}:1: {key} is shorter than {lines} now; run check.py --update"
 
 
-RULES = [check_arrows, check_lines, check_banned, check_head, check_own_header, check_links,
-         check_shell]
+RULES = [check_arrows, check_lines, check_banned, check_owners, check_head, check_own_header,
+         check_links, check_shell]
 
 
 def run(root, update=False):
