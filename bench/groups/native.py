@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows that `threadbox bench` measures itself: their times are too short for a client in Python."""
+import json
+import os
+import subprocess
+
+import place
+
+GROUPS = ("request", "http", "rush", "throughput")
+
+
+def environment():
+    """Without settings that this shell happens to have."""
+    kept = {name: value for name, value in os.environ.items() if not place.lib.SETTINGS.match(name)}
+    return {**kept, "STATE_DIR": f"{place.lib.PLACE}/tb"}
+
+
+def run(measured, options):
+    for group in GROUPS:
+        measured.say(f"threadbox bench --only {group}")
+        words = [place.lib.BINARY, "bench", "--samples", "--only", group, "--rounds",
+                 str(options.rounds)]
+        done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            measured.skip(f"threadbox bench --only {group}", done.stderr)
+            continue
+        for row in json.loads(done.stdout):
+            measured.extend(row["name"], row["samples"] or [row["value"]], row["unit"])
