@@ -3,7 +3,7 @@
 import html
 import math
 
-import machine
+import host
 import report
 
 WIDTH, LANE, LEFT, RIGHT = 720, 54, 12, 12
@@ -53,7 +53,7 @@ def ticks_of(low, high, logarithmic):
     while 10 ** power <= high:
         found += [m * 10 ** power for m in (1, 2, 5) if low <= m * 10 ** power <= high]
         power += 1
-    return found[::math.ceil(len(found) / 7)] if found else [low, high]
+    return found[::math.ceil(len(found) / 5)] if found else [low, high]
 
 
 def shape(samples, x, top, color):
@@ -128,7 +128,8 @@ def section(row, series):
     words += [f"95 of 100 draws: {html.escape(noise)}"] if noise else []
     words += [f"asked {html.escape(asked)} {held}"] if asked else []
     return (f'<section id="{row["id"]}"><h2>{html.escape(row["title"])}</h2><p>'
-            + "; ".join(words) + "</p>" + plot(told)
+            + "; ".join(words) + "</p>"
+            + (plot(told) if any(one["count"] > 1 for _, one in told) else "")
             + "".join(caption(color, name, series[name]) for color, name in lanes) + "</section>")
 
 
@@ -162,7 +163,7 @@ def to_html(result):
 <title>Threadbox, measured {html.escape(told["date"][:10])}</title>
 <style>{STYLE}</style></head><body>
 <h1>Threadbox beside the bare host and others</h1>
-<p>{html.escape(machine.in_words(told))}; revision {html.escape(told["revision"])}; load before the
+<p>{html.escape(host.in_words(told))}; revision {html.escape(told["revision"])}; load before the
 run {told["load_before"]}; {html.escape(told["date"])}. {html.escape(report.summary(result))}.</p>
 <p>Every row alternates with its counterpart in one run: compare ratios, not times of two runs. The
 outlines show where samples lie, the bars their middle half, the lines p50 and (dashed) p99; scales

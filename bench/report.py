@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run as JSON, as a table for a terminal, and as one for docs/performance.md."""
-import machine
+import host
 import rows as rows_of
 
 FORMAT = 1
@@ -84,7 +84,7 @@ def to_text(result):
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip()
              for line in table]
     lines += [f"left out: {one['what']}: {one['why']}" for one in result["skipped"]]
-    lines += [f"{machine.in_words(result['machine'])}; revision {result['machine']['revision']}; "
+    lines += [f"{host.in_words(result['machine'])}; revision {result['machine']['revision']}; "
               f"load before {result['machine']['load_before']}", summary(result)]
     return "\n".join(lines) + "\n"
 
@@ -92,7 +92,7 @@ def to_text(result):
 def to_markdown(result):
     told = result["machine"]
     lines = [f"Measured {told['date'][:10]} at revision {told['revision']} on "
-             f"{machine.in_words(told)}, load before the run {told['load_before']}, "
+             f"{host.in_words(told)}, load before the run {told['load_before']}, "
              f"{result['options']['rounds']} rounds of each latency row. {summary(result)}.", "",
              "| " + " | ".join(HEADS) + " |", "|" + "---|" * len(HEADS)]
     lines += ["| " + " | ".join(cells(row)) + " |" for row in result["rows"]]

@@ -18,13 +18,15 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import compare  # noqa: E402
-import machine  # noqa: E402
+import host  # noqa: E402
 import page  # noqa: E402
 import report  # noqa: E402
+from groups import native  # noqa: E402
 from rows import FULL  # noqa: E402
 from series import Measured  # noqa: E402
 
-GROUPS = ("native", "transfer", "density", "leak", "docker", "peers")
+NATIVE = ("request", "http", "rush", "throughput")
+GROUPS = (*NATIVE, "transfer", "density", "leak", "docker", "peers")
 # What a try takes minutes for; what the table asks for; what tests only want to see run.
 SIZES = {
     "usual": {"rounds": 500, "peer_rounds": 30, "transfers": 8, "megabytes": 100, "turns": 3,
@@ -62,14 +64,16 @@ def parsed(arguments):
 
 
 def measure(options):
-    described = machine.description()
+    described = host.description()
     began = time.monotonic()
     measured = Measured(say)
     for name in options.only or GROUPS:
         say(name)
-        group = importlib.import_module(f"groups.{name}")
         try:
-            group.run(measured, options)
+            if name in NATIVE:
+                native.run(measured, options, name)
+            else:
+                importlib.import_module(f"groups.{name}").run(measured, options)
         except Exception as error:  # the other groups are worth having
             measured.skip(name, f"{type(error).__name__}: {error}")
     sizes = argparse.Namespace(**{name: getattr(options, name) for name in SIZES["usual"]})

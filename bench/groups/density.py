@@ -5,7 +5,7 @@ import concurrent.futures
 import itertools
 import time
 
-import machine
+import host
 import place
 from client import Threadbox
 
@@ -50,17 +50,17 @@ class Density:
         self.many = []
 
     def own_kib(self):
-        return machine.pss_kib([self.server.process.pid, self.keeper])
+        return host.pss_kib([self.server.process.pid, self.keeper])
 
     def used_kib(self):
-        return (machine.kernel_kib() + self.own_kib()
-                + machine.pss_kib(machine.descendants(self.keeper)))
+        return (host.kernel_kib() + self.own_kib()
+                + host.pss_kib(host.descendants(self.keeper)))
 
     def grow(self):
         """Sessions that have done nothing yet, batch by batch."""
         settle()
-        whole = machine.Batches(self.used_kib)
-        own = machine.Batches(self.own_kib)
+        whole = host.Batches(self.used_kib)
+        own = host.Batches(self.own_kib)
         wanted = self.options.sessions - FEW
         for batch in range(BATCHES):
             count = wanted // BATCHES + (batch < wanted % BATCHES)
@@ -89,7 +89,7 @@ class Density:
         self.measured.add("idle session, used", idle + stays, "KiB")
 
     def shells(self):
-        return sum(len(machine.children(pid)) for pid in machine.children(self.keeper))
+        return sum(len(host.children(pid)) for pid in host.children(self.keeper))
 
     def ask_all(self):
         answered = 0

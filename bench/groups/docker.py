@@ -7,7 +7,7 @@ import pathlib
 import shutil
 import subprocess
 
-import machine
+import host
 import place
 from client import Client, Threadbox, form
 from series import in_turns
@@ -67,11 +67,11 @@ class Docker:
                 if self.engine.dir in " ".join(place.lib.argv_of(pid))]
         whole = set(ours)
         for pid in ours:
-            whole.update(machine.descendants(pid))
+            whole.update(host.descendants(pid))
         return whole
 
     def used_kib(self):
-        return machine.kernel_kib() + machine.pss_kib(self.pids())
+        return host.kernel_kib() + host.pss_kib(self.pids())
 
 
 def engine_rows(measured, options, docker):
@@ -98,14 +98,14 @@ def memory_rows(measured, options, docker):
         keeper = server.keeper_pid()
 
         def used():
-            return machine.kernel_kib() + machine.pss_kib(
-                [server.process.pid, keeper, *machine.descendants(keeper)])
+            return host.kernel_kib() + host.pss_kib(
+                [server.process.pid, keeper, *host.descendants(keeper)])
         sessions, containers = [client.create()], [docker.create()]
         for _ in range(options.turns):
-            batches = machine.Batches(used)
+            batches = host.Batches(used)
             sessions += [client.create() for _ in range(SESSIONS)]
             measured.add("memory, beside Docker", batches.done(SESSIONS), "KiB")
-            batches = machine.Batches(docker.used_kib)
+            batches = host.Batches(docker.used_kib)
             containers += [docker.create() for _ in range(CONTAINERS)]
             measured.add("Docker memory", batches.done(CONTAINERS), "KiB")
         for one in containers:

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is left of many commands and many sessions: nothing may be, and the memory stays."""
 import concurrent.futures
-import time
 
 import place
 from client import Threadbox
 
 import census
 
-WORKERS = 4
-SETTINGS = {"POOL_SIZE": "4", "MIN_POOL_SIZE": "4", "PRESTART_SECONDS": "2"}
+WORKERS = POOL = 4
+SETTINGS = {"POOL_SIZE": str(POOL), "MIN_POOL_SIZE": str(POOL), "PRESTART_SECONDS": "2"}
 
 
 def work(port, commands, sessions):
@@ -35,29 +34,13 @@ def load(port, commands, sessions):
             job.result()
 
 
-def quiet(server):
-    """The count of what is held, once no session lives and nothing moves any more."""
-    client = Threadbox(server.port)
-    deadline = time.monotonic() + 60
-    last = None
-    while time.monotonic() < deadline:
-        health = client.get("/health")
-        now = census.held(server)
-        if health["active_sessions"] == 0 and health["pool_available"] == 4 and now == last:
-            break
-        last = now
-        time.sleep(1)
-    client.close()
-    return census.held(server), census.memory_kib(server)
-
-
 def run(measured, options):
     with place.connected(**SETTINGS) as (server, client):
         client.close()
-        load(server.port, max(options.commands // 20, 400), max(options.churn // 20, 40))
-        before, memory_before = quiet(server)
+        load(server.port, max(options.commands // 20, 40), max(options.churn // 20, 8))
+        before, memory_before = census.settled(server, POOL), census.memory_kib(server)
         load(server.port, options.commands, options.churn)
-        after, memory_after = quiet(server)
+        after, memory_after = census.settled(server, POOL), census.memory_kib(server)
         for who in ("server", "keeper"):
             measured.add(f"{who} memory before", memory_before[who], "KiB")
             measured.add(f"{who} memory after", memory_after[who], "KiB")

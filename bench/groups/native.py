@@ -6,23 +6,17 @@ import subprocess
 
 import place
 
-GROUPS = ("request", "http", "rush", "throughput")
-
-
 def environment():
     """Without settings that this shell happens to have."""
     kept = {name: value for name, value in os.environ.items() if not place.lib.SETTINGS.match(name)}
     return {**kept, "STATE_DIR": f"{place.lib.PLACE}/tb"}
 
 
-def run(measured, options):
-    for group in GROUPS:
-        measured.say(f"threadbox bench --only {group}")
-        words = [place.lib.BINARY, "bench", "--samples", "--only", group, "--rounds",
-                 str(options.rounds)]
-        done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            measured.skip(f"threadbox bench --only {group}", done.stderr)
-            continue
-        for row in json.loads(done.stdout):
-            measured.extend(row["name"], row["samples"] or [row["value"]], row["unit"])
+def run(measured, options, group):
+    words = [place.lib.BINARY, "bench", "--samples", "--only", group, "--rounds",
+             str(options.rounds)]
+    done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise place.Missing(done.stderr)
+    for row in json.loads(done.stdout):
+        measured.extend(row["name"], row["samples"] or [row["value"]], row["unit"])

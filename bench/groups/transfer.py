@@ -8,7 +8,7 @@ import socket
 import subprocess
 import tempfile
 
-import machine
+import host
 import place
 from client import Client, form
 
@@ -65,7 +65,7 @@ def nginx():
                                  "nginx listens", 20)
             if running.poll() is not None:
                 raise place.Missing("nginx does not start: "
-                                    + machine.read(f"{folder}/error.log")[-300:])
+                                    + host.read(f"{folder}/error.log")[-300:])
             yield port
         finally:
             running.terminate()
@@ -87,13 +87,13 @@ def run(measured, options):
                  ("nginx download 100 MB", lambda: other.drain("GET", f"/{NAME}", b"", size))]
         rates = place.Rates(measured, size / 1e6)
         for turn in range(options.transfers + 1):
-            before = [machine.status_kib(pid, "VmRSS") for pid in pids]
+            before = [host.status_kib(pid, "VmRSS") for pid in pids]
             for pid in pids:
-                machine.reset_peak(pid)
+                host.reset_peak(pid)
             for name, work in works:
                 rates.timed(name, work, keep=turn > 0)
             if turn > 0:
-                peak = [machine.status_kib(pid, "VmHWM") for pid in pids]
+                peak = [host.status_kib(pid, "VmHWM") for pid in pids]
                 measured.add("memory that transfers add",
                              sum(max(after - then, 0) for after, then in zip(peak, before)), "KiB")
         other.close()

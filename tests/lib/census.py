@@ -3,7 +3,9 @@
 what is more afterwards has leaked."""
 import os
 
-from server import read_text
+import time
+
+from server import read_text, wait_until
 
 
 def pss_kib(pid):
@@ -49,3 +51,18 @@ def left(before, after):
     """What there is more of, as `kind: before → after`."""
     return [f"{kind}: {before[kind]} → {after[kind]}" for kind in after
             if after[kind] > before[kind]]
+
+
+def settled(server, pool, seconds=60):
+    """held(), once no session lives, the pool is full again and nothing moves any more."""
+    looks = [None]
+
+    def same():
+        health = server.health()
+        if health["active_sessions"] or health["pool_available"] != pool:
+            return False
+        time.sleep(1)
+        looks.append(held(server))
+        return looks[-1] == looks[-2]
+    wait_until(same, lambda: f"nothing moves: {server.health()} {looks[-2:]}", seconds)
+    return looks[-1]
