@@ -7,9 +7,11 @@ import subprocess
 import place
 
 def environment():
-    """Without settings that this shell happens to have."""
-    kept = {name: value for name, value in os.environ.items() if not place.lib.SETTINGS.match(name)}
-    return {**kept, "STATE_DIR": f"{place.lib.PLACE}/tb"}
+    """Without settings that this shell happens to have, and with the locale that sandboxes have:
+    what bash reads at its start depends on it."""
+    kept = {name: value for name, value in os.environ.items()
+            if not place.lib.SETTINGS.match(name) and not name.startswith("LC_")}
+    return {**kept, "LANG": "C.UTF-8", "STATE_DIR": f"{place.lib.PLACE}/tb"}
 
 
 def run(measured, options, group):
