@@ -27,6 +27,7 @@ std::string settings_help() {
 
 void add_bench_options(CLI::App& bench, tb::cli::BenchOptions& options) {
   bench.add_flag("--json", options.json, "as JSON");
+  bench.add_flag("--samples", options.samples, "as JSON, with each sample");
   bench.add_option("--rounds", options.rounds, "of each latency row")->capture_default_str();
   bench.add_option("--sandboxes", options.sandboxes, "for the memory row")->capture_default_str();
   bench.add_option("--only", options.only, "rows whose name contains this");

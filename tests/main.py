@@ -324,6 +324,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("stages", nargs="*", help="only these")
     parser.add_argument("--long", action="store_true", help="also what takes minutes by nature")
+    parser.add_argument("--soak", nargs="?", type=float, const=1800, metavar="SECONDS",
+                        help="only the build, and half an hour of mixed load, or so many seconds")
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
     stages = STAGES + (LONG if options.long or options.stages else [])
@@ -333,12 +335,23 @@ def main():
     unknown = set(options.stages) - {name for name, _ in stages}
     if unknown:
         parser.error(f"no such stage: {', '.join(sorted(unknown))}")
-    if options.stages:
+    if options.soak:
+        total = soak(options.soak)
+    elif options.stages:
         total = total_of(run(stage) for stage in stages if stage[0] in options.stages)
     else:
         total = whole(LONG if options.long else [])
     print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped")
     return 1 if total.failed else 0
+
+
+def soak(seconds):
+    built = run(("build", build_release))
+    if built.failed:
+        return built
+    load = ("soak", lambda: pytest("tests/faults/test_soak.py", "--soak", str(seconds), "-s",
+                                   strict=True))
+    return total_of([built, run(load)])
 
 
 def run(named):

@@ -51,6 +51,7 @@ int run(const Config& config, const RunOptions& options);
 
 struct BenchOptions {
   bool json = false;
+  bool samples = false;  // each of them, in JSON
   unsigned rounds = 300;
   unsigned sandboxes = 500;
   std::string only;    // rows whose name contains this
