@@ -210,4 +210,5 @@ class DockerServer(Server):
         super().remove()
 
 
-__all__ = ["BARE", "IMAGE", "PATIENCE", "DockerServer", "Engine", "alive", "start_engine"]
+__all__ = ["BARE", "IMAGE", "PATIENCE", "DockerServer", "Engine", "alive", "image_tar",
+           "start_engine"]
