@@ -87,7 +87,10 @@ class CodeWriter {
   std::optional<http::EventStream> events_;
 };
 
-// Pictures and documents that code showed, which stay after the session's end.
+constexpr Bytes kLargestKept = 16_MiB;  // of a file that code wrote, unless somebody asks for it
+
+// Pictures and documents that code showed and files that it wrote, which stay after the session's
+// end.
 class Produced {
  public:
   Produced(const Service& service, const session::Session& session)
@@ -108,15 +111,8 @@ class Produced {
   awaitable<json::array> keep(unsigned count) {
     json::array names;
     for (auto& [ending, bytes] : files_) {
-      storage::Artifact like;
-      like.name =
-          "cell-" + std::to_string(count) + "-" + std::to_string(names.size() + 1) + "." + ending;
-      like.type = storage::media_type_of(like.name);
-      like.origin = "code";
-      like.session = session_.id;
-      like.thread = session_.spec.thread;
-      like.user = session_.spec.user;
-      like.tenant = session_.spec.tenant;
+      storage::Artifact like = describe("cell-" + std::to_string(count) + "-" +
+                                        std::to_string(names.size() + 1) + "." + ending);
       try {
         const storage::Artifact kept = co_await artifacts_->keep(std::move(like), std::move(bytes));
         names.emplace_back(kept.name);
@@ -127,7 +123,45 @@ class Produced {
     co_return names;
   }
 
+  // The same of files of the workspace: as they are now, in place of what they were before.
+  awaitable<void> keep_written(std::vector<std::string> paths, sandbox::Files& files,
+                               json::array& names) {
+    if (!artifacts_) co_return;
+    for (const std::string& path : paths) {
+      storage::Artifact like = describe(to_utf8(path.substr(path.rfind('/') + 1)));
+      like.source = to_utf8(path);
+      try {
+        const auto file = co_await files.open(path);
+        if (file->info().size > kLargestKept) continue;
+        const storage::Artifact kept = co_await artifacts_->keep(std::move(like), *file);
+        co_await forget_earlier(kept);
+        names.emplace_back(kept.name);
+      } catch (const Error& error) {
+        log(LogLevel::info, "artifact_not_kept", {{"error", error.what()}});
+      }
+    }
+  }
+
  private:
+  storage::Artifact describe(std::string name) const {
+    storage::Artifact like;
+    like.type = storage::media_type_of(name);
+    like.name = std::move(name);
+    like.origin = "code";
+    like.session = session_.id;
+    like.thread = session_.spec.thread;
+    like.user = session_.spec.user;
+    like.tenant = session_.spec.tenant;
+    return like;
+  }
+
+  awaitable<void> forget_earlier(const storage::Artifact& kept) {
+    for (const storage::Artifact& one : artifacts_->list(session_.spec.tenant, session_.id)) {
+      const bool earlier = one.source == kept.source && one.origin == kept.origin;
+      if (earlier && one.id != kept.id) co_await artifacts_->remove(one.id);
+    }
+  }
+
   struct Kind {
     const char* name;  // of a result, and the file's ending
     bool coded;
@@ -192,6 +226,7 @@ awaitable<http::Response> run(Service& service, Contexts& contexts, Call& call,
                               const json::object& request) {
   code::Cell cell = read_cell(service, request, *session);
   const bool streams = find_flag(request, "stream").value_or(false);
+  const bool keeps = find_flag(request, "keep_files").value_or(true);
   const session::Who who = session->who(call.request_id);
   const session::Use use = co_await service.sessions.use(session);
   const auto context = co_await choose(contexts, session, request);
@@ -205,7 +240,9 @@ awaitable<http::Response> run(Service& service, Contexts& contexts, Call& call,
     const code::Outcome outcome =
         co_await contexts.execute(session, context, std::move(cell), std::move(take), who);
     json::object body = collector.render(session->id, render_outcome(*context, outcome));
-    body["artifacts"] = co_await produced.keep(outcome.count);
+    json::array names = co_await produced.keep(outcome.count);
+    if (keeps) co_await produced.keep_written(outcome.files, use.sandbox().files(), names);
+    body["artifacts"] = std::move(names);
     co_return answer(200, body);
   }
   CodeWriter writer{call.exchange};
@@ -217,7 +254,9 @@ awaitable<http::Response> run(Service& service, Contexts& contexts, Call& call,
   const code::Outcome outcome = co_await contexts.execute(session, context, std::move(cell),
                                                           std::move(take), who, &watch.wake);
   json::object told = render_outcome(*context, outcome);
-  told["artifacts"] = co_await produced.keep(outcome.count);
+  json::array names = co_await produced.keep(outcome.count);
+  if (keeps) co_await produced.keep_written(outcome.files, use.sandbox().files(), names);
+  told["artifacts"] = std::move(names);
   co_await writer.end(std::move(told));
   co_return http::Response{};
 }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "code/contexts.h"
+#include "code/written.h"
 
 namespace tb::code {
 namespace json = boost::json;
@@ -131,6 +132,7 @@ class Listener {
     const json::object told = parse_message(std::exchange(message_, {}));
     outcome.count = number_at(told, "count");
     outcome.results_cut = number_at(told, "cut");
+    outcome.files = written_files(told);
     const json::value* error = told.if_contains("error");
     if (error && error->is_object()) {
       const json::object& object = error->get_object();

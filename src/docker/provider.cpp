@@ -210,7 +210,7 @@ awaitable<void> DockerProvider::start(sandbox::SandboxSpec spec, bool is_new) {
 
 awaitable<std::shared_ptr<DockerSandbox>> DockerProvider::connect(std::string id, std::string label,
                                                                   Milliseconds limit) {
-  box::GuestSandbox::Settings settings{output_dir_ + "/" + id, settings_.output};
+  box::GuestSandbox::Settings settings{output_dir_ + "/" + id, settings_.output, settings_.ahead};
   auto sandbox = std::make_shared<DockerSandbox>(
       executor_, id, std::move(label), std::move(settings), engine_, container_of(id), door_dir_);
   sandbox->open();

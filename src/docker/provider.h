@@ -21,6 +21,7 @@ struct DockerSettings {
   std::string state_dir;  // records and output are below it
   sandbox::OutputLimits output;
   Milliseconds grace{600000};  // for a container without any server
+  Milliseconds ahead{0};       // how long a shell that was started ahead waits for a command
 };
 
 class DockerProvider : public sandbox::Provider {

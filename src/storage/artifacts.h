@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files that outlive their session: what somebody chose to keep, and what code produced. Each is a
 // file with a description beside it; without the description it is not there, so a half one never
-// is. Bounded in bytes, in number and in age.
+// is. Bounded in bytes, in number and in age; each counts as 4 KiB more than it has, so that empty
+// ones are not for nothing.
 //
 //   <dir>/session_<session>/<id>        the bytes
 //   <dir>/session_<session>/<id>.json   what they are
@@ -42,6 +43,7 @@ struct ArtifactLimits {
   Bytes per_session = 256_MiB;
   Bytes in_all = 10_GiB;
   std::size_t count = 1000;  // of a session
+  std::size_t count_in_all = 100'000;
   std::chrono::hours age{30 * 24};
 };
 
@@ -79,6 +81,7 @@ class Artifacts {
   // Returns how many.
   std::size_t expire(WallTime now);
 
+  // With what each takes beside its bytes.
   Bytes used() const { return used_; }
   std::size_t count() const { return artifacts_.size(); }
 
@@ -91,8 +94,10 @@ class Artifacts {
   };
   void load();
   void load_session(const std::string& path, const std::string& session);
+  void check_room(const Held& held, Bytes more) const;
+  void reserve_one(const std::string& session);
   void reserve(const std::string& session, Bytes more);
-  void release(const std::string& session, Bytes bytes);
+  void release(const std::string& session, Bytes size);
   std::string path_of(const Artifact& artifact) const;
   void add(Artifact artifact);
   void erase(const std::string& id);
@@ -104,6 +109,7 @@ class Artifacts {
   std::map<std::string, Artifact> artifacts_;  // by id
   std::map<std::string, Held> sessions_;       // with what is being written
   Bytes used_;
+  std::size_t writing_ = 0;
   asio::thread_pool disk_{1};
   TaskGroup tasks_;
 };

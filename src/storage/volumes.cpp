@@ -20,11 +20,28 @@ constexpr Milliseconds kClosing = 5s;
 constexpr Milliseconds kAgain = 20ms;
 constexpr const char* kBox = "volume-";  // how sandboxes begin in which files are moved
 
+// The default tenant's are as they were before there were tenants.
+json::object owner_of(const Owner& owner) {
+  json::object label;
+  if (!owner.tenant.empty()) label["tenant"] = owner.tenant;
+  label["user"] = owner.user;
+  return label;
+}
+
 std::string to_label(const Owner& owner, const std::string& name, WallTime created) {
   const auto seconds =
       std::chrono::duration_cast<std::chrono::seconds>(created.time_since_epoch()).count();
-  return json::serialize(json::object{
-      {"tenant", owner.tenant}, {"user", owner.user}, {"name", name}, {"created", seconds}});
+  json::object label = owner_of(owner);
+  label["name"] = name;
+  label["created"] = seconds;
+  return json::serialize(label);
+}
+
+// How the labels of such volumes begin.
+std::string beginning(const json::object& label) {
+  std::string begins = json::serialize(label);
+  begins.back() = ',';
+  return begins;
 }
 
 std::optional<Volume> from_info(sandbox::VolumeInfo info) {
@@ -149,18 +166,26 @@ awaitable<Volume> Volumes::create(Owner owner, std::string name, std::optional<B
 }
 
 awaitable<std::vector<Volume>> Volumes::list(Owner owner) {
-  std::vector<Volume> volumes = co_await list_tenant(owner.tenant);
+  std::vector<Volume> volumes = co_await find(beginning(owner_of(owner)));
   std::erase_if(volumes, [&](const Volume& volume) { return volume.owner != owner; });
   co_return volumes;
 }
 
 awaitable<std::vector<Volume>> Volumes::list_tenant(std::string tenant) {
+  const json::object label{{"tenant", tenant}};
+  std::vector<Volume> volumes = co_await find(tenant.empty() ? "{\"user\":" : beginning(label));
+  std::erase_if(volumes, [&](const Volume& volume) { return volume.owner.tenant != tenant; });
+  co_return volumes;
+}
+
+// Not all of them: there may be very many, and the keeper has nobody to help it.
+awaitable<std::vector<Volume>> Volumes::find(std::string begins) {
   std::vector<Volume> volumes;
-  std::vector<sandbox::VolumeInfo> found = co_await host().list_volumes();
+  std::vector<sandbox::VolumeInfo> found = co_await host().list_volumes(std::move(begins));
   for (sandbox::VolumeInfo& info : found) {
-    std::optional<Volume> volume = from_info(std::move(info));
-    if (!volume || volume->owner.tenant != tenant) continue;
-    volumes.push_back(std::move(*volume));
+    if (std::optional<Volume> volume = from_info(std::move(info))) {
+      volumes.push_back(std::move(*volume));
+    }
   }
   std::sort(volumes.begin(), volumes.end(), [](const Volume& a, const Volume& b) {
     return std::tie(a.owner.user, a.name, a.id) < std::tie(b.owner.user, b.name, b.id);

@@ -106,6 +106,8 @@ class Volumes {
   awaitable<void> close() { return tasks_.close(); }
 
  private:
+  // All whose labels begin like that.
+  awaitable<std::vector<Volume>> find(std::string begins);
   awaitable<void> discard(std::string id);
   sandbox::VolumeHost& host() const;
 

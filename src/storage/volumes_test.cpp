@@ -19,12 +19,20 @@ class Host : public sandbox::FakeProvider, public sandbox::VolumeHost {
     kept.push_back({id, limit, true, label, {}});
     co_return;
   }
-  awaitable<std::vector<sandbox::VolumeInfo>> list_volumes() override { co_return kept; }
+  awaitable<std::vector<sandbox::VolumeInfo>> list_volumes(std::string begins) override {
+    std::vector<sandbox::VolumeInfo> found;
+    for (const sandbox::VolumeInfo& one : kept) {
+      if (one.label.starts_with(begins)) found.push_back(one);
+    }
+    told += found.size();
+    co_return found;
+  }
   awaitable<void> remove_volume(std::string id) override {
     std::erase_if(kept, [&](const auto& info) { return info.id == id; });
     co_return;
   }
   std::vector<sandbox::VolumeInfo> kept;
+  std::size_t told = 0;
 };
 
 class VolumesTest : public ::testing::Test {
@@ -80,6 +88,16 @@ TEST_F(VolumesTest, OfBeforeTenantsAreTheDefaultOnes) {
   host_.kept.push_back({"y", 1_MiB, true, R"({"tenant":7,"user":"u","name":"odd"})", {}});
   EXPECT_EQ(loop_.run(volumes_.get(Owner{"", "u"}, "old")).id, "x");
   EXPECT_THROW(loop_.run(volumes_.get(Owner{"", "u"}, "odd")), Error);
+}
+
+TEST_F(VolumesTest, OfOthersAreNotEvenLookedAt) {
+  for (const char* user : {"u", "u2", "\"u", "\xc3\xa9"}) create(user, "v");
+  host_.told = 0;
+  for (const char* user : {"u", "u2", "\"u", "\xc3\xa9"}) {
+    EXPECT_EQ(loop_.run(volumes_.get(Owner{"", user}, "v")).owner.user, user);
+    resolve(user, {{"v", "/data"}});
+  }
+  EXPECT_EQ(host_.told, 8u);
 }
 
 TEST_F(VolumesTest, HaveNamesAndSizesThatCanBe) {
