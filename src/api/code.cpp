@@ -94,7 +94,7 @@ constexpr Bytes kLargestKept = 16_MiB;  // of a file that code wrote, unless som
 class Produced {
  public:
   Produced(const Service& service, const session::Session& session)
-      : artifacts_(service.artifacts), session_(session) {}
+      : artifacts_(service.artifacts), events_(service.sessions.events()), session_(session) {}
 
   void note(const Event& event) {
     if (!artifacts_ || event.kind != Event::Kind::result) return;
@@ -116,6 +116,7 @@ class Produced {
       try {
         const storage::Artifact kept = co_await artifacts_->keep(std::move(like), std::move(bytes));
         names.emplace_back(kept.name);
+        events_.artifact_kept(session_.who(), kept.id, kept.name, kept.size);
       } catch (const Error& error) {
         log(LogLevel::warning, "artifact_not_kept", {{"error", error.what()}});
       }
@@ -134,7 +135,7 @@ class Produced {
         const auto file = co_await files.open(path);
         if (file->info().size > kLargestKept) continue;
         const storage::Artifact kept = co_await artifacts_->keep(std::move(like), *file);
-        co_await forget_earlier(kept);
+        artifacts_->forget_earlier(kept);
         names.emplace_back(kept.name);
       } catch (const Error& error) {
         log(LogLevel::info, "artifact_not_kept", {{"error", error.what()}});
@@ -155,13 +156,6 @@ class Produced {
     return like;
   }
 
-  awaitable<void> forget_earlier(const storage::Artifact& kept) {
-    for (const storage::Artifact& one : artifacts_->list(session_.spec.tenant, session_.id)) {
-      const bool earlier = one.source == kept.source && one.origin == kept.origin;
-      if (earlier && one.id != kept.id) co_await artifacts_->remove(one.id);
-    }
-  }
-
   struct Kind {
     const char* name;  // of a result, and the file's ending
     bool coded;
@@ -169,6 +163,7 @@ class Produced {
   static constexpr Kind kKinds[] = {{"png", true}, {"jpeg", true}, {"pdf", true}, {"svg", false}};
 
   storage::Artifacts* artifacts_;
+  session::Events& events_;
   const session::Session& session_;
   std::vector<std::pair<std::string, std::string>> files_;
 };

@@ -298,4 +298,11 @@ awaitable<void> Artifacts::remove(std::string id) {
   co_return;
 }
 
+void Artifacts::forget_earlier(const Artifact& kept) {
+  for (const Artifact& one : list(kept.tenant, kept.session)) {
+    const bool same = one.source == kept.source && one.origin == kept.origin;
+    if (same && one.id != kept.id) erase(one.id);
+  }
+}
+
 }  // namespace tb::storage

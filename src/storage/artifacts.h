@@ -78,6 +78,8 @@ class Artifacts {
                              const std::string& user = {}) const;
   awaitable<std::unique_ptr<sandbox::OpenFile>> read(std::string id);
   awaitable<void> remove(std::string id);
+  // Those that the session kept of the same file, in the same way, before this one.
+  void forget_earlier(const Artifact& kept);
   // Returns how many.
   std::size_t expire(WallTime now);
 
