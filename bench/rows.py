@@ -93,8 +93,8 @@ def docker_rows():
                                ("memory", "idle memory", 25)):
         yield Row(f"docker-{name}", f"Docker Engine API: {title}", f"{name}, beside Docker",
                   f"Docker {name}", "p50", "factor", asked)
-    for name in ("create", "execute", "upload", "download", "list"):
-        yield Row(f"fastapi-{name}", f"FastAPI + Docker server: {name}",
+    for name in ("create", "create without a pool", "execute", "upload", "download", "list"):
+        yield Row(f"fastapi-{name.replace(' ', '-')}", f"FastAPI + Docker server: {name}",
                   f"{name}, beside FastAPI", f"FastAPI {name}", "p50", "factor", 20)
 
 
