@@ -25,13 +25,13 @@ class Change:
                 f"{self.old:10.3f} → {self.new:<10.3f} {self.title}")
 
 
-def costs(run, row):
+def costs(run, row, seed):
     """The row's measure, such that less is better, again and again from samples drawn anew."""
     function, less = rows_of.KINDS[row["kind"]]
     ours = run["series"][row["ours"]]["samples"]
     theirs = run["series"][row["theirs"]]["samples"] if row["theirs"] else None
     first, _, second = row["statistic"].partition("/")
-    pairs = stats.drawn(ours, theirs, (first, second or first), seed=7)
+    pairs = stats.drawn(ours, theirs, (first, second or first), seed=seed)
     values = [function(*pair) for pair in pairs]
     return values if less else [1 / value for value in values]
 
@@ -62,7 +62,7 @@ def change(old_run, old, new_run, new):
     low = high = times
     if old["interval"] and new["interval"]:
         floor = FLOOR
-        before, after = costs(old_run, old), costs(new_run, new)
+        before, after = costs(old_run, old, 1), costs(new_run, new, 2)
         usable = [b / a for a, b in zip(before, after) if a > 0 and b > 0]
         low, high = stats.interval(usable or [times])
     return Change(new["id"], new["title"], old["measure"], new["measure"], times, low, high,

@@ -67,6 +67,8 @@ def request_rows():
               "ratio", 0.35)
     yield Row("engine-true-fresh", "local engine, `true`, PRESTART_SECONDS=0",
               "engine true, PRESTART_SECONDS=0", bare, "p50", "ratio", 1.25)
+    yield Row("python-call", "a call of a live Python context", "second Python call over HTTP",
+              "bare bash -c true, beside code", "p50", "ratio")
 
 
 def machine_rows():
@@ -91,8 +93,8 @@ def docker_rows():
                                ("memory", "idle memory", 25)):
         yield Row(f"docker-{name}", f"Docker Engine API: {title}", f"{name}, beside Docker",
                   f"Docker {name}", "p50", "factor", asked)
-    for name in ("create", "execute", "upload", "download", "list"):
-        yield Row(f"fastapi-{name}", f"FastAPI + Docker server: {name}",
+    for name in ("create", "create without a pool", "execute", "upload", "download", "list"):
+        yield Row(f"fastapi-{name.replace(' ', '-')}", f"FastAPI + Docker server: {name}",
                   f"{name}, beside FastAPI", f"FastAPI {name}", "p50", "factor", 20)
 
 
@@ -112,8 +114,12 @@ def density_rows(options, cgroup_version):
               "idle session", None, "p50", "limit", limit)
     yield Row("idle-used", "the same after a command, its shell gone", "idle session, used", None,
               "p50", "limit")
-    yield Row("idle-server", "of it in the server and the keeper", "idle session, server", None,
-              "p50", "limit")
+    for part, where in (("server", "server and keeper"), ("PID 1", "its PID 1"),
+                        ("kernel", "the kernel")):
+        yield Row(f"idle-{part.lower().replace(' ', '-')}", f"of an idle session, {where}",
+                  f"idle session, {part}", None, "p50", "limit")
+    yield Row("idle-cgroup", "of an idle session, what its memory cgroup is charged",
+              "idle session, cgroup", None, "p50", "limit")
     yield Row("idle-waiting", "what a shell that waits for a command adds", "waiting shell", None,
               "p50", "limit")
     yield Row("live", "sessions alive at once, all answering", "live sessions", None, "p50",

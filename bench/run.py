@@ -25,7 +25,7 @@ from groups import native  # noqa: E402
 from rows import FULL  # noqa: E402
 from series import Measured  # noqa: E402
 
-NATIVE = ("request", "http", "rush", "throughput")
+NATIVE = ("request", "http", "rush", "throughput", "code")
 GROUPS = (*NATIVE, "transfer", "density", "leak", "docker", "peers")
 # What a try takes minutes for; what the table asks for; what tests only want to see run.
 SIZES = {
@@ -51,7 +51,7 @@ def parsed(arguments):
     size.add_argument("--quick", action="store_true", help="a few rounds, to see that it runs")
     for name in SIZES["usual"]:
         parser.add_argument(f"--{name.replace('_', '-')}", type=int)
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/bench"),
+    parser.add_argument("--out", type=pathlib.Path, default=HERE.parent / "build" / "bench",
                         help="folder of run.json and run.html (build/bench)")
     parser.add_argument("--write-docs", action="store_true",
                         help="also put the table into docs/performance.md")

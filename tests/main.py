@@ -239,9 +239,8 @@ def soak(seconds):
     built = run(("build", build_release))
     if built.failed:
         return built
-    load = ("soak", lambda: pytest("tests/faults/test_soak.py", "--soak", str(seconds), "-s",
-                                   strict=True))
-    return total_of([built, run(load)])
+    words = ["tests/faults/test_soak.py", "--soak", str(seconds), "-s"]
+    return total_of([built, run(("soak", lambda: pytest(*words, strict=True)))])
 
 
 def run(named):

@@ -52,15 +52,26 @@ class Density:
     def own_kib(self):
         return host.pss_kib([self.server.process.pid, self.keeper])
 
+    def boxes_kib(self):
+        """PID 1 of each sandbox, and what it has started."""
+        return host.pss_kib(host.descendants(self.keeper))
+
     def used_kib(self):
-        return (host.kernel_kib() + self.own_kib()
-                + host.pss_kib(host.descendants(self.keeper)))
+        return host.kernel_kib() + self.own_kib() + self.boxes_kib()
+
+    def charged_kib(self):
+        """What the memory cgroups of the sandboxes say, of processes and of the kernel."""
+        return sum(int(host.read(f"{top}/{name}") or 0) for top in self.server.cgroups()
+                   for name in ("memory.usage_in_bytes", "memory.current")) / 1024
 
     def grow(self):
         """Sessions that have done nothing yet, batch by batch."""
         settle()
-        whole = host.Batches(self.used_kib)
-        own = host.Batches(self.own_kib)
+        parts = {"idle session": host.Batches(self.used_kib),
+                 "idle session, server": host.Batches(self.own_kib),
+                 "idle session, PID 1": host.Batches(self.boxes_kib),
+                 "idle session, kernel": host.Batches(host.kernel_kib),
+                 "idle session, cgroup": host.Batches(self.charged_kib)}
         wanted = self.options.sessions - FEW
         for batch in range(BATCHES):
             count = wanted // BATCHES + (batch < wanted % BATCHES)
@@ -68,8 +79,8 @@ class Density:
                 continue
             self.many += made(self.server.port, count)
             settle()
-            self.measured.add("idle session", whole.done(count), "KiB")
-            self.measured.add("idle session, server", own.done(count), "KiB")
+            for name, part in parts.items():
+                self.measured.add(name, part.done(count), "KiB")
             self.measured.say(f"{len(self.many) + FEW} sessions live")
 
     def use(self):

@@ -162,11 +162,18 @@ def seed_rows(measured, options, engine, image):
                 works[name].append((title.format(name), work))
         for each in works.values():
             in_turns(measured, rounds, each)
-        for number in range(rounds):
-            for title, side in sides:
-                fields = {"user_id": "bench", "thread_id": f"t{number}"}
-                side.cleanup(measured.timed(title.format("create"),
-                                            lambda s=side, f=fields: s.create(**f)))
+        create_rows(measured, rounds, "create", sides)
+    rounds = max(rounds // 3, 1)
+    with fastapi(python, engine, image, 0) as port, place.connected(**settings) as (_, client):
+        sides = [("{}, beside FastAPI", client), ("FastAPI {}", Threadbox(port))]
+        create_rows(measured, rounds, "create without a pool", sides)
+
+
+def create_rows(measured, rounds, name, sides):
+    for number in range(rounds):
+        for title, side in sides:
+            fields = {"user_id": "bench", "thread_id": f"t{number}"}
+            side.cleanup(measured.timed(title.format(name), lambda s=side, f=fields: s.create(**f)))
 
 
 def llm_sandbox_rows(measured, options, engine, image):

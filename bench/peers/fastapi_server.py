@@ -19,6 +19,7 @@ from fastapi import FastAPI, Form, HTTPException, Response, UploadFile
 from pydantic import BaseModel
 
 WORKSPACE, USER = "/workspace", "sandboxuser"
+POOL_SIZE = int(os.environ["POOL_SIZE"])
 ALLOWED = set("jq awk grep sed sort uniq head tail wc cut tr cat echo date find ls true".split())
 app = FastAPI()
 engine = docker.from_env()
@@ -115,7 +116,9 @@ def cleanup(asked: Named):
     container = sessions.pop(asked.session_id, None)
     for thread in [name for name, session in threads.items() if session == asked.session_id]:
         del threads[thread]
-    if container:
+    if container and ready.qsize() >= POOL_SIZE:
+        container.remove(force=True)
+    elif container:
         container.exec_run(["bash", "-c", f"rm -rf {WORKSPACE}/*"], user=USER)
         ready.put(container)
     return {"status": "cleaned_up", "session_id": asked.session_id}
@@ -128,7 +131,7 @@ def health():
 
 def main():
     def fill():
-        for _ in range(int(os.environ["POOL_SIZE"])):
+        for _ in range(POOL_SIZE):
             ready.put(make_container())
     threading.Thread(target=fill).start()
     # asyncio sends small answers at once only where it knows that this is TCP.
