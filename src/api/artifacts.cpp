@@ -70,6 +70,8 @@ awaitable<http::Response> keep(FileCall& call) {
   std::optional<storage::ArtifactsFull> full;
   try {
     const storage::Artifact made = co_await call.service.artifacts->keep(std::move(like), *file);
+    call.service.sessions.events().artifact_kept(session->who(call.call.request_id), made.id,
+                                                 made.name, made.size);
     co_return answer_json(201, render(made));
   } catch (const storage::ArtifactsFull& error) {
     full = error;

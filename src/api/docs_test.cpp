@@ -41,6 +41,7 @@ class Docs : public testing::Test {
     add_volume_routes(router_, service_);
     add_volume_file_routes(router_, service_);
     add_artifact_routes(router_, service_);
+    add_delivery_routes(router_, service_);
     add_webhook_routes(router_, service_);
     add_cluster_routes(router_, service_);
     add_shell_routes(router_, service_, runs_);

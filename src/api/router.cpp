@@ -182,6 +182,7 @@ awaitable<void> Router::handle(http::Exchange& exchange) const {
   }
   if (failure) response = error_response(failure, exchange.request().id);
   const int status = response.status;
+  if (unsettled_ && unsettled_()) co_await settle_();
   co_await exchange.respond(std::move(response));
   counted.status = status;  // only now: it may be that nobody was there to hear it
 }

@@ -47,6 +47,11 @@ class Router {
   // From now on nobody reaches a route whom its rule does not let in. Without it everybody is
   // the admin of the default tenant. It outlives this.
   void set_guard(auth::Authenticator& guard) { guard_ = &guard; }
+  // While `needed`, answers wait for `wait`: what a client knows of must not be lost any more.
+  void answer_after(std::function<bool()> needed, std::function<awaitable<void>()> wait) {
+    unsettled_ = std::move(needed);
+    settle_ = std::move(wait);
+  }
 
   // Finds the route and answers; errors become statuses here and nowhere else. HEAD is answered
   // like GET, and OPTIONS with the methods of the path.
@@ -77,6 +82,8 @@ class Router {
   std::vector<Compiled> routes_;
   Cors cors_;
   auth::Authenticator* guard_ = nullptr;
+  std::function<bool()> unsettled_;
+  std::function<awaitable<void>()> settle_;
 };
 
 }  // namespace tb::api

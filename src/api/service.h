@@ -9,6 +9,7 @@
 #include "api/router.h"
 #include "base/spool.h"
 #include "hooks/deliveries.h"
+#include "hooks/webhooks.h"
 #include "session/metrics.h"
 #include "session/sessions.h"
 #include "shell/runs.h"
@@ -44,6 +45,7 @@ struct Service {
   std::vector<std::string> origins = {};  // of pages that may open WebSockets, beside our own
   net::AddressRules hook_rules = {};
   hooks::Deliveries* deliveries = nullptr;  // null: nothing is delivered
+  hooks::Webhooks* webhooks = nullptr;      // the same
   storage::Artifacts* artifacts = nullptr;  // of a server these three are there
   storage::Volumes* volumes = nullptr;
   storage::SessionLogs* logs = nullptr;
@@ -98,6 +100,7 @@ void add_volume_routes(Router& router, Service& service);
 void add_volume_file_routes(Router& router, Service& service);
 void add_artifact_routes(Router& router, Service& service);
 void add_metrics_routes(Router& router, Service& service);
+void add_delivery_routes(Router& router, Service& service);
 void add_webhook_routes(Router& router, Service& service);
 void add_cluster_routes(Router& router, Service& service);
 void add_docs_routes(Router& router);

@@ -25,6 +25,14 @@ hooks::Deliveries::Settings delivery_settings(const Config& config) {
   return settings;
 }
 
+hooks::Webhooks::Settings webhook_settings(const Config& config) {
+  hooks::Webhooks::Settings settings;
+  settings.rules = hook_rules(config);
+  return settings;
+}
+
+hooks::Attempt refused(const char* why) { return {.error = why, .refused = true}; }
+
 }  // namespace
 
 net::AddressRules hook_rules(const Config& config) {
@@ -55,18 +63,34 @@ Hooks::Hooks(asio::any_io_executor executor, const Config& config, hooks::Outbox
       deliveries_(
           executor, outbox, [this](hooks::Delivery delivery) { return send(std::move(delivery)); },
           metrics, delivery_settings(config)),
-      callbacks_(executor, deliveries_, api::render_process) {}
+      callbacks_(executor, deliveries_, api::render_process),
+      webhooks_(executor, outbox, deliveries_, metrics, webhook_settings(config)) {}
 
-awaitable<void> Hooks::open() { co_await deliveries_.open(); }
+awaitable<void> Hooks::open() {
+  co_await webhooks_.open();
+  co_await deliveries_.open();
+}
 
 awaitable<void> Hooks::settle() { co_await callbacks_.settle(); }
 
 awaitable<void> Hooks::close() {
   co_await callbacks_.close();
+  co_await webhooks_.close();
   co_await deliveries_.close();
 }
 
+// What a webhook asked for goes where it says now, signed with its own secret.
 awaitable<hooks::Attempt> Hooks::send(hooks::Delivery delivery) {
+  hooks::Secret secret = secret_;
+  if (!delivery.webhook.empty()) {
+    const hooks::Webhook* webhook = webhooks_.find(delivery.webhook);
+    if (!webhook) co_return refused("the webhook was removed");
+    if (!webhook->active && delivery.type != hooks::kTestEvent) {
+      co_return refused("the webhook is not active: activate it and replay this");
+    }
+    delivery.url = webhook->url;
+    secret = hooks::Secret::parse(webhook->secret);
+  }
   const auto now = std::chrono::system_clock::now();
   const std::int64_t timestamp = std::chrono::system_clock::to_time_t(now);
   std::vector<http::Header> headers;
@@ -74,7 +98,7 @@ awaitable<hooks::Attempt> Hooks::send(hooks::Delivery delivery) {
   headers.push_back({"User-Agent", "threadbox/" TB_VERSION});
   headers.push_back({"webhook-id", delivery.id});
   headers.push_back({"webhook-timestamp", std::to_string(timestamp)});
-  headers.push_back({"webhook-signature", secret_.sign(delivery.id, timestamp, delivery.body)});
+  headers.push_back({"webhook-signature", secret.sign(delivery.id, timestamp, delivery.body)});
   headers.push_back({"Connection", "close"});
   co_return co_await sender_.post(delivery.url, std::move(headers), std::move(delivery.body));
 }

@@ -7,6 +7,7 @@
 #include "hooks/deliveries.h"
 #include "hooks/sender.h"
 #include "hooks/signing.h"
+#include "hooks/webhooks.h"
 
 namespace tb::cli {
 
@@ -26,6 +27,7 @@ class Hooks {
 
   hooks::Deliveries& deliveries() { return deliveries_; }
   hooks::Callbacks& callbacks() { return callbacks_; }
+  hooks::Webhooks& webhooks() { return webhooks_; }
   // Takes up what an earlier server left to deliver. Before the sandboxes are found.
   awaitable<void> open();
   // They are: who ended in none of them is lost.
@@ -39,6 +41,7 @@ class Hooks {
   hooks::Sender sender_;
   hooks::Deliveries deliveries_;
   hooks::Callbacks callbacks_;
+  hooks::Webhooks webhooks_;
 };
 
 }  // namespace tb::cli

@@ -97,6 +97,7 @@ class Program {
         heartbeat_(loop.get_executor(), supervisor),
         stop_(loop.get_executor()) {
     events_.keep_in(logs_);
+    events_.tell(hooks_.webhooks());
     service_.artifacts = &artifacts_;
     service_.volumes = &volumes_;
     service_.logs = &logs_;
@@ -104,6 +105,7 @@ class Program {
     service_.deliveries = &hooks_.deliveries();
     if (cluster_) service_.directory = &cluster_->directory();
     service_.cluster_secret = config.cluster_secret;
+    service_.webhooks = &hooks_.webhooks();
     add_routes();
     metrics_.http_connections.read_by(
         [this] { return static_cast<double>(server_.connections()); });
@@ -180,6 +182,8 @@ class Program {
   void add_routes() {
     router_.set_cors({config_.cors_origins});
     router_.set_guard(guard_);
+    router_.answer_after([this] { return hooks_.webhooks().unsettled(); },
+                         [this] { return hooks_.webhooks().settle(); });
     api::add_seed_routes(router_, service_);
     api::add_file_routes(router_, service_);
     api::add_upload_routes(router_, service_);
@@ -198,6 +202,7 @@ class Program {
     api::add_volume_file_routes(router_, service_);
     api::add_artifact_routes(router_, service_);
     api::add_metrics_routes(router_, service_);
+    api::add_delivery_routes(router_, service_);
     api::add_webhook_routes(router_, service_);
     api::add_cluster_routes(router_, service_);
     api::add_docs_routes(router_);

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/sha256.h"
 #include "base/utf8.h"
+#include "hooks/naming.h"
 
 namespace tb::hooks {
 namespace json = boost::json;
@@ -15,17 +15,6 @@ namespace {
 constexpr std::size_t kTail = 64 << 10;  // bytes of each stream
 constexpr Milliseconds kStoreRetry = 5s;
 constexpr const char* kType = "process.ended";
-
-std::string iso8601(WallTime time) {
-  const auto ms = std::chrono::duration_cast<Milliseconds>(time.time_since_epoch()).count();
-  const std::time_t whole = ms / 1000;
-  std::tm parts{};
-  ::gmtime_r(&whole, &parts);
-  char text[40];
-  const std::size_t size = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
-  std::snprintf(text + size, sizeof text - size, ".%03dZ", static_cast<int>(ms % 1000));
-  return text;
-}
 
 // The newest bytes; fewer when some in between were not kept, or its files are gone already.
 void add_tail(json::object& data, const sandbox::Process& process, sandbox::Stream stream,
@@ -80,15 +69,8 @@ std::string lost_body(const std::string& started) {
 std::string delivery_id(const std::string& session, const sandbox::Process& process) {
   const auto started = process.info().started.time_since_epoch();
   const auto us = std::chrono::duration_cast<std::chrono::microseconds>(started).count();
-  const auto digest = sha256(std::string{kType} + "\n" + session + "\n" +
+  return "msg_" + name_after(std::string{kType} + "\n" + session + "\n" +
                              std::to_string(process.id()) + "\n" + std::to_string(us));
-  constexpr char kHex[] = "0123456789abcdef";
-  std::string id = "msg_";
-  for (std::size_t i = 0; i < 16; ++i) {
-    id += kHex[digest[i] >> 4];
-    id += kHex[digest[i] & 15];
-  }
-  return id;
 }
 
 Callbacks::Callbacks(asio::any_io_executor executor, Deliveries& deliveries, Render render)

@@ -28,6 +28,13 @@ std::string host_of(const std::string& url) {
   }
 }
 
+// Whose turn it is: a webhook's, a tenant's, or a session's.
+Turns::Item item_of(const Delivery& delivery) {
+  std::string source = delivery.webhook;
+  if (source.empty()) source = delivery.tenant.empty() ? delivery.session : delivery.tenant;
+  return {delivery.id, std::move(source), host_of(delivery.url), delivery.size};
+}
+
 // A URL's path may be a secret (a receiver that knows its caller by it); its host is not.
 std::vector<LogField> fields_of(const Delivery& delivery) {
   std::vector<LogField> fields{{"id", delivery.id}, {"type", delivery.type}};
@@ -47,20 +54,24 @@ Deliveries::Deliveries(asio::any_io_executor executor, Outbox& outbox, Send send
       send_(std::move(send)),
       metrics_(metrics),
       settings_(std::move(settings)),
+      callbacks_(settings_.callbacks),
+      events_(settings_.events),
       wake_(executor),
       tasks_(executor, [](const std::string& name, std::exception_ptr) {
         log(LogLevel::debug, "task_ended", {{"task", name}});
       }) {
   if (!settings_.chance) settings_.chance = random_chance;
-  metrics_.hooks_pending.read_by([this] { return static_cast<double>(pending_); });
+  metrics_.hooks_pending.read_by([this] { return static_cast<double>(pending()); });
+  metrics_.hooks_pending_bytes.read_by(
+      [this] { return static_cast<double>(callbacks_.bytes() + events_.bytes()); });
 }
 
 awaitable<void> Deliveries::open() {
   for (const Delivery& left : co_await outbox_.deliveries(State::pending, SIZE_MAX)) {
-    if (!running_.contains(left.id)) schedule(left.id, left.url, left.next);
+    if (!turns_of(left).running(left.id)) schedule(left, left.next);
   }
-  if (pending_ > 0) {
-    log(LogLevel::info, "webhooks_resumed", {{"pending", std::to_string(pending_), true}});
+  if (pending() > 0) {
+    log(LogLevel::info, "webhooks_resumed", {{"pending", std::to_string(pending()), true}});
   }
   tasks_.spawn("deliveries", [this] { return run(); });
   tasks_.spawn("tidy deliveries", [this] { return tidy(); });
@@ -71,75 +82,31 @@ awaitable<void> Deliveries::close() { co_await tasks_.close(); }
 // ---- The queue in memory. ----
 
 // Each once, however often it is asked for.
-void Deliveries::schedule(const std::string& id, const std::string& url, WallTime when) {
-  unschedule(id);
-  const std::string host = host_of(url);
-  hosts_[host].waiting.emplace(when, id);
-  places_[id] = {host, when};
-  ++pending_;
+void Deliveries::schedule(const Delivery& delivery, WallTime when) {
+  turns_of(delivery).add(item_of(delivery), when);
   poked_ = true;
   wake_.notify_all();
 }
 
-void Deliveries::unschedule(const std::string& id) {
-  const auto place = places_.find(id);
-  if (place == places_.end()) return;
-  const auto& [name, when] = place->second;
-  const auto host = hosts_.find(name);
-  host->second.waiting.erase({when, id});
-  if (host->second.waiting.empty() && host->second.running == 0) hosts_.erase(host);
-  places_.erase(place);
-  --pending_;
-}
-
-bool Deliveries::has_room(const std::string& url) const {
-  const auto host = hosts_.find(host_of(url));
-  const std::size_t own =
-      host == hosts_.end() ? 0 : host->second.waiting.size() + host->second.running;
-  return pending_ < settings_.queue && own < settings_.queue - pending_;
-}
-
-bool Deliveries::launch_one(Host& host, const std::string& name, WallTime now) {
-  if (running_.size() >= settings_.at_once || host.running >= settings_.per_host) return false;
-  if (host.waiting.empty() || host.waiting.begin()->first > now) return false;
-  const std::string id = host.waiting.begin()->second;
-  host.waiting.erase(host.waiting.begin());
-  places_.erase(id);
-  ++host.running;
-  running_.insert(id);
-  last_host_ = name;
-  tasks_.spawn("delivery " + id, [this, id, name] { return attempt(id, name); });
-  return true;
-}
-
-// Each host in turn, beginning after the one that had the last turn. By name: what is started may
-// end at once, and its host is forgotten.
-void Deliveries::look() {
+void Deliveries::launch(Turns& turns) {
   const WallTime now = settings_.now();
-  std::vector<std::string> names;
-  names.reserve(hosts_.size());
-  for (auto at = hosts_.upper_bound(last_host_); at != hosts_.end(); ++at) {
-    names.push_back(at->first);
+  while (const std::optional<Turns::Item> item = turns.take(now)) {
+    tasks_.spawn("delivery " + item->id,
+                 [this, &turns, item = *item] { return attempt(turns, item); });
   }
-  for (auto at = hosts_.begin(); at != hosts_.end() && at->first <= last_host_; ++at) {
-    names.push_back(at->first);
-  }
-  for (bool more = true; more;) {
-    more = false;
-    for (const std::string& name : names) {
-      const auto host = hosts_.find(name);
-      if (host != hosts_.end()) more = launch_one(host->second, name, now) || more;
-    }
-  }
+}
+
+void Deliveries::look() {
+  launch(events_);
+  launch(callbacks_);
 }
 
 Milliseconds Deliveries::until_next() const {
-  Milliseconds least = 1h;
+  Milliseconds least = 1h;  // or until the end of one wakes us
   const WallTime now = settings_.now();
-  if (running_.size() >= settings_.at_once) return least;  // the end of one wakes us
-  for (const auto& [name, host] : hosts_) {
-    if (host.waiting.empty() || host.running >= settings_.per_host) continue;
-    least = std::min(least, std::chrono::ceil<Milliseconds>(host.waiting.begin()->first - now));
+  for (const Turns* turns : {&events_, &callbacks_}) {
+    const std::optional<WallTime> next = turns->next();
+    if (next) least = std::min(least, std::chrono::ceil<Milliseconds>(*next - now));
   }
   return std::max(least, 1ms);
 }
@@ -154,45 +121,36 @@ awaitable<void> Deliveries::run() {
 
 // ---- One attempt. ----
 
-awaitable<void> Deliveries::attempt(std::string id, std::string host) {
-  bool stored = true;
+awaitable<void> Deliveries::attempt(Turns& turns, Turns::Item item) {
+  std::optional<WallTime> again;
   try {
-    co_await try_once(id);
+    again = co_await try_once(item.id);
   } catch (const Error& error) {
     // The disk: what came of the attempt may be forgotten, and it is made again.
-    stored = false;
-    log(LogLevel::warning, "webhook_not_recorded", {{"id", id}, {"error", error.what()}});
+    again = settings_.now() + kStoreRetry;
+    log(LogLevel::warning, "webhook_not_recorded", {{"id", item.id}, {"error", error.what()}});
   }
-  running_.erase(id);
-  Host& place = hosts_[host];
-  --place.running;
-  --pending_;
-  if (!stored) {
-    const WallTime when = settings_.now() + kStoreRetry;
-    place.waiting.emplace(when, id);
-    places_[id] = {host, when};
-    ++pending_;
-  }
-  if (place.running == 0 && place.waiting.empty()) hosts_.erase(host);
+  turns.done(item.id);
+  if (again) turns.add(item, *again);
   poked_ = true;
   wake_.notify_all();
 }
 
-awaitable<void> Deliveries::try_once(std::string id) {
+awaitable<std::optional<WallTime>> Deliveries::try_once(std::string id) {
   std::optional<Delivery> delivery = co_await outbox_.find_delivery(id);
-  if (!delivery || delivery->state != State::pending) co_return;  // removed meanwhile
+  if (!delivery || delivery->state != State::pending) co_return std::nullopt;  // removed meanwhile
   const Attempt result = co_await send_(*delivery);
   judge(*delivery, result);
-  const bool again = delivery->state == State::pending;
-  const std::string url = delivery->url;
-  const WallTime next = delivery->next;
+  std::optional<WallTime> again;
+  if (delivery->state == State::pending) again = delivery->next;
   co_await outbox_.save_delivery(std::move(*delivery));
-  if (again) {
-    schedule(id, url, next);
-  } else if (++ended_ % kTidyEvery == 0) {
-    co_await outbox_.trim_deliveries(State::done, settings_.done, settings_.now());
-    co_await outbox_.trim_deliveries(State::dead, settings_.dead, settings_.now());
-  }
+  if (!again && ++ended_ % kTidyEvery == 0) co_await trim();
+  co_return again;
+}
+
+awaitable<void> Deliveries::trim() {
+  co_await outbox_.trim_deliveries(State::done, settings_.done, settings_.now());
+  co_await outbox_.trim_deliveries(State::dead, settings_.dead, settings_.now());
 }
 
 void Deliveries::judge(Delivery& delivery, const Attempt& attempt) {
@@ -229,8 +187,7 @@ awaitable<void> Deliveries::tidy() {
   asio::steady_timer timer{co_await asio::this_coro::executor};
   for (;;) {
     try {
-      co_await outbox_.trim_deliveries(State::done, settings_.done, settings_.now());
-      co_await outbox_.trim_deliveries(State::dead, settings_.dead, settings_.now());
+      co_await trim();
     } catch (const Error& error) {
       log(LogLevel::warning, "webhooks_not_tidied", {{"error", error.what()}});
     }
@@ -248,21 +205,64 @@ awaitable<std::optional<State>> Deliveries::expect(Delivery delivery) {
 }
 
 awaitable<void> Deliveries::enqueue(Delivery delivery) {
+  std::vector<Delivery> one;
+  one.push_back(std::move(delivery));
+  co_await enqueue_all(std::move(one));
+}
+
+void Deliveries::bury(Delivery& delivery, WallTime now) {
+  delivery.state = State::dead;
+  delivery.ended = now;
+  delivery.error = "too many deliveries were waiting";
+  metrics_.hooks[session::HookResult::dead].add();
+  ++ended_;
+  log(LogLevel::warning, "webhook_dead", fields_of(delivery));
+}
+
+// The places of those that have one, which is theirs from now on.
+std::vector<std::size_t> Deliveries::admit(std::vector<Delivery>& deliveries) {
   const WallTime now = settings_.now();
-  delivery.created = delivery.next = now;
-  delivery.state = State::pending;
-  if (!has_room(delivery.url)) {
-    delivery.state = State::dead;
-    delivery.ended = now;
-    delivery.error = "too many deliveries were waiting";
-    metrics_.hooks[session::HookResult::dead].add();
-    log(LogLevel::warning, "webhook_dead", fields_of(delivery));
+  std::vector<std::size_t> admitted;
+  for (std::size_t i = 0; i < deliveries.size(); ++i) {
+    Delivery& delivery = deliveries[i];
+    delivery.size = delivery.body.size();
+    delivery.state = State::pending;
+    delivery.next = now;
+    if (delivery.webhook.empty()) delivery.created = now;  // events know when they happened
+    Turns& turns = turns_of(delivery);
+    if (turns.knows(delivery.id)) continue;
+    const Turns::Item item = item_of(delivery);
+    if (turns.has_room(item)) {
+      turns.add(item, WallTime::max());
+      admitted.push_back(i);
+    } else {
+      bury(delivery, now);
+    }
   }
-  const std::string id = delivery.id;
-  const std::string url = delivery.url;
-  const bool alive = delivery.state == State::pending;
-  const std::optional<State> before = co_await outbox_.put_delivery(std::move(delivery));
-  if (alive && (!before || *before == State::waiting)) schedule(id, url, now);
+  return admitted;
+}
+
+awaitable<void> Deliveries::enqueue_all(std::vector<Delivery> deliveries) {
+  const unsigned ended = ended_;
+  const std::vector<std::size_t> admitted = admit(deliveries);
+  std::vector<Delivery> rows = deliveries;
+  std::vector<std::optional<State>> before;
+  std::exception_ptr failure;
+  try {
+    before = co_await outbox_.put_deliveries(std::move(rows));
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  for (const std::size_t i : admitted) {
+    const bool fresh = !failure && (!before[i] || *before[i] == State::waiting);
+    if (fresh) {
+      schedule(deliveries[i], deliveries[i].next);
+    } else {
+      turns_of(deliveries[i]).remove(deliveries[i].id);
+    }
+  }
+  if (failure) std::rethrow_exception(failure);
+  if (ended / kTidyEvery != ended_ / kTidyEvery) co_await trim();
 }
 
 awaitable<void> Deliveries::give_up_waiting(std::string id,
@@ -273,31 +273,45 @@ awaitable<void> Deliveries::give_up_waiting(std::string id,
   co_await enqueue(std::move(*delivery));
 }
 
-awaitable<std::vector<Delivery>> Deliveries::list(State state, std::size_t limit) {
-  return outbox_.deliveries(state, limit);
+awaitable<std::vector<Delivery>> Deliveries::list(State state, std::size_t limit, Filter filter) {
+  return outbox_.deliveries(state, limit, std::move(filter));
+}
+
+awaitable<Delivery> Deliveries::get(std::string id) {
+  std::optional<Delivery> delivery = co_await outbox_.find_delivery(id);
+  if (!delivery) throw Error{Code::not_found, "there is no delivery " + id};
+  delivery->body.clear();
+  co_return std::move(*delivery);
 }
 
 awaitable<Delivery> Deliveries::replay(std::string id) {
-  std::optional<Delivery> delivery = co_await outbox_.find_delivery(id);
-  if (!delivery) throw Error{Code::not_found, "there is no delivery " + id};
-  if (delivery->state == State::waiting) {
+  Delivery delivery = co_await get(id);
+  if (delivery.state == State::waiting) {
     throw Error{Code::conflict, "what the delivery tells of has not happened yet"};
   }
-  if (running_.contains(id)) co_return *delivery;  // being tried right now
-  delivery->state = State::pending;
-  delivery->failures = 0;
-  delivery->next = settings_.now();
-  delivery->ended = {};
-  Delivery saved = *delivery;
+  Turns& turns = turns_of(delivery);
+  if (turns.running(id)) co_return delivery;  // being tried right now
+  if (!turns.knows(id) && !turns.has_room(item_of(delivery))) {
+    throw Error{Code::exhausted, "too many deliveries are waiting: try again later"};
+  }
+  delivery.state = State::pending;
+  delivery.failures = 0;
+  delivery.next = settings_.now();
+  delivery.ended = {};
+  Delivery saved = delivery;
   co_await outbox_.save_delivery(std::move(saved));
-  if (!running_.contains(id)) schedule(id, delivery->url, delivery->next);
-  co_return *delivery;
+  schedule(delivery, delivery.next);
+  co_return delivery;
 }
 
 awaitable<void> Deliveries::remove(std::string id) {
-  unschedule(id);
+  if (!events_.remove(id)) callbacks_.remove(id);
   const bool found = co_await outbox_.remove_delivery(id);
   if (!found) throw Error{Code::not_found, "there is no delivery " + id};
+}
+
+void Deliveries::drop_webhook(const std::string& webhook) {
+  for (const std::string& id : events_.waiting_of(webhook)) events_.remove(id);
 }
 
 }  // namespace tb::hooks

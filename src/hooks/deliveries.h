@@ -4,17 +4,14 @@
 #pragma once
 
 #include <functional>
-#include <map>
-#include <set>
 #include <string>
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "base/async.h"
 #include "hooks/backoff.h"
 #include "hooks/outbox.h"
 #include "hooks/sender.h"
+#include "hooks/turns.h"
 #include "session/metrics.h"
 
 namespace tb::hooks {
@@ -24,11 +21,10 @@ class Deliveries {
   using Send = std::function<awaitable<Attempt>(Delivery delivery)>;
   struct Settings {
     Schedule schedule = usual_schedule();
-    std::size_t at_once = 16;
-    std::size_t per_host = 4;  // of these; a slow receiver keeps no other one waiting
-    // Pending at a time; what comes beyond is dead at once. A host has as many at most as are left
-    // free: one that is down for hours takes half of it, and there is room for every other.
-    std::size_t queue = 10'000;
+    // What is pending beyond these is dead at once. Two queues: what any process may ask for takes
+    // no room and no turn from what somebody subscribed to.
+    Turns::Limits callbacks = {};
+    Turns::Limits events = {.bytes = 64_MiB};
     Kept done = {.age = std::chrono::hours{24}};
     Kept dead = {};
     std::function<WallTime()> now = [] { return std::chrono::system_clock::now(); };
@@ -46,49 +42,57 @@ class Deliveries {
   awaitable<std::optional<State>> expect(Delivery delivery);
   // Returns once a crash can't lose it. One with this id that was there already is not sent again.
   awaitable<void> enqueue(Delivery delivery);
+  // The same for many, in one write.
+  awaitable<void> enqueue_all(std::vector<Delivery> deliveries);
 
   // What it waited for will never be told by who knows: sends what `change` makes of its body.
   awaitable<void> give_up_waiting(std::string id,
                                   std::function<std::string(const std::string&)> change);
 
-  awaitable<std::vector<Delivery>> list(State state, std::size_t limit);
+  awaitable<std::vector<Delivery>> list(State state, std::size_t limit, Filter filter);
+  awaitable<std::vector<Delivery>> list(State state, std::size_t limit) {
+    return list(state, limit, Filter{});
+  }
+  // Without its body. Throws Error{not_found}.
+  awaitable<Delivery> get(std::string id);
   // Tries it again from the beginning, whatever became of it. Throws Error{not_found}, or
-  // Error{conflict} for one whose time has not come.
+  // Error{conflict} for one whose time has not come, or Error{exhausted} when there is no room.
   awaitable<Delivery> replay(std::string id);
   // Throws Error{not_found}.
   awaitable<void> remove(std::string id);
+  // What waits for its turn there is no longer tried: its webhook is gone.
+  void drop_webhook(const std::string& webhook);
+  // One attempt right now that nobody keeps.
+  awaitable<Attempt> try_now(Delivery delivery) { return send_(std::move(delivery)); }
 
-  std::size_t pending() const { return pending_; }
+  std::size_t pending() const { return callbacks_.size() + events_.size(); }
   // Starts what is due. Done by itself; for tests with a clock of their own.
   void look();
 
  private:
-  using Place = std::pair<WallTime, std::string>;  // when, and the id
-  struct Host {
-    std::set<Place> waiting;
-    std::size_t running = 0;
-  };
-  void schedule(const std::string& id, const std::string& url, WallTime when);
-  void unschedule(const std::string& id);
-  bool has_room(const std::string& url) const;
-  bool launch_one(Host& host, const std::string& name, WallTime now);
+  Turns& turns_of(const Delivery& delivery) {
+    return delivery.webhook.empty() ? callbacks_ : events_;
+  }
+  void schedule(const Delivery& delivery, WallTime when);
+  std::vector<std::size_t> admit(std::vector<Delivery>& deliveries);
+  void launch(Turns& turns);
   awaitable<void> run();
   Milliseconds until_next() const;
-  awaitable<void> attempt(std::string id, std::string host);
-  awaitable<void> try_once(std::string id);
+  awaitable<void> attempt(Turns& turns, Turns::Item item);
+  // When to try again; empty: never.
+  awaitable<std::optional<WallTime>> try_once(std::string id);
   void judge(Delivery& delivery, const Attempt& attempt);
+  void bury(Delivery& delivery, WallTime now);
+  awaitable<void> trim();
   awaitable<void> tidy();
 
   Outbox& outbox_;
   Send send_;
   session::Metrics& metrics_;
   Settings settings_;
-  std::map<std::string, Host> hosts_;
-  std::unordered_map<std::string, std::pair<std::string, WallTime>> places_;  // host and time
-  std::string last_host_;                                                     // whose turn it was
-  std::unordered_set<std::string> running_;
-  std::size_t pending_ = 0;  // running ones too
-  unsigned ended_ = 0;       // since the last tidying
+  Turns callbacks_;
+  Turns events_;
+  unsigned ended_ = 0;  // since the last tidying
   bool poked_ = false;
   Signal wake_;
   TaskGroup tasks_;

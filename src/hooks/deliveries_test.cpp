@@ -18,9 +18,8 @@ class DeliveriesTest : public testing::Test {
   Deliveries::Settings settings() {
     Deliveries::Settings settings;
     settings.schedule = {10s, 100s};
-    settings.at_once = 3;
-    settings.per_host = 2;
-    settings.queue = 20;
+    settings.callbacks = {.at_once = 3, .per_source = 2, .per_host = 2, .count = 20};
+    settings.events = {.at_once = 3, .per_source = 2, .per_host = 2, .count = 20, .bytes = 200_B};
     settings.now = [this] { return now_; };
     settings.chance = [] { return 0.5; };
     return settings;
@@ -31,6 +30,7 @@ class DeliveriesTest : public testing::Test {
     delivery.id = id;
     delivery.type = "test";
     delivery.url = "http://" + host + "/";
+    delivery.session = "session of " + host;
     delivery.body = "body of " + id;
     return delivery;
   }
@@ -235,6 +235,46 @@ TEST_F(DeliveriesTest, WhatIsRemovedIsNotSentAgain) {
   now_ += 1h;
   look();
   EXPECT_EQ(sent_.size(), 2u);
+  EXPECT_EQ(deliveries_.pending(), 0u);
+}
+
+TEST_F(DeliveriesTest, WhatProcessesAskForTakesNoRoomAndNoTurnFromWebhooks) {
+  held_ = true;
+  for (int i = 0; i < 40; ++i) {
+    Delivery flood = to("flood" + std::to_string(i), "h" + std::to_string(i));
+    flood.session = "s" + std::to_string(i);
+    enqueue(std::move(flood));
+  }
+  EXPECT_EQ(deliveries_.pending(), 20u);
+  look();
+  Delivery event = to("event");
+  event.webhook = "wh_1";
+  enqueue(std::move(event));
+  look();
+  EXPECT_EQ(sent_.back(), "event");
+  let_go();
+}
+
+TEST_F(DeliveriesTest, BodiesThatWaitHaveABound) {
+  for (int i = 0; i < 20; ++i) {
+    Delivery event = to(std::to_string(i));
+    event.webhook = "wh_" + std::to_string(i);
+    event.url = "http://h" + std::to_string(i) + "/";
+    enqueue(std::move(event));
+  }
+  EXPECT_EQ(found("19").state, State::dead);
+  EXPECT_EQ(metrics_.hooks_pending_bytes.value(), 198) << "of 200 that may be";
+  look();
+  EXPECT_LT(metrics_.hooks_pending_bytes.value(), 198);
+}
+
+TEST_F(DeliveriesTest, WhatComesTwiceIsThereOnce) {
+  std::vector<Delivery> both{to("1"), to("1")};
+  loop_.run(deliveries_.enqueue_all(both));
+  EXPECT_EQ(deliveries_.pending(), 1u);
+  loop_.run(deliveries_.enqueue_all(both));
+  look();
+  EXPECT_EQ(sent_.size(), 1u);
   EXPECT_EQ(deliveries_.pending(), 0u);
 }
 

@@ -12,8 +12,23 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kPiece = 64 << 10;
 constexpr Bytes kMaxHead = 64_KiB;
+constexpr Milliseconds kQuiet = 60s;
 
 std::string key_of(const Url& url) { return (url.tls ? "https " : "http ") + url.authority(); }
+
+// Of a request in pieces, so that the wait for each one can have an end.
+awaitable<bool> write_piece(Connection& wire, std::string_view piece) {
+  co_await wire.write(piece);
+  co_return true;
+}
+
+awaitable<void> write_all(Connection& wire, std::string_view bytes, Milliseconds limit) {
+  for (std::size_t at = 0; at < bytes.size(); at += kPiece) {
+    auto task = write_piece(wire, bytes.substr(at, kPiece));
+    const std::optional<bool> taken = co_await within(limit, std::move(task));
+    if (!taken) throw Error{Code::unavailable, "the request was not taken in time"};
+  }
+}
 
 Error cut() { return Error{Code::unavailable, "the connection ended within the answer"}; }
 
@@ -68,10 +83,13 @@ awaitable<std::string> Answer::read(Milliseconds quiet) {
   co_return std::string{};
 }
 
-awaitable<std::string> Answer::read_all(Bytes most) {
+awaitable<std::string> Answer::read_all(Bytes most, Milliseconds whole) {
   std::string all;
+  const auto end = Clock::now() + whole;
   for (;;) {
-    const std::string piece = co_await read();
+    const auto left = std::chrono::duration_cast<Milliseconds>(end - Clock::now());
+    if (left <= 0ms) throw Error{Code::unavailable, "the answer did not end in time"};
+    const std::string piece = co_await read(std::min(left, kQuiet));
     if (piece.empty()) co_return all;
     if (all.size() + piece.size() > most.count) {
       throw Error{Code::exhausted, "the answer is too large"};
@@ -152,11 +170,11 @@ awaitable<std::unique_ptr<Answer>> Client::exchange(Ask& ask,
                                          ask.method == "HEAD");
   std::exception_ptr unsent;
   try {
-    co_await wire.write(message);
+    co_await write_all(wire, message, ask.write);
     while (ask.next) {
       const std::string piece = co_await ask.next();
       if (piece.empty()) break;
-      co_await wire.write(piece);
+      co_await write_all(wire, piece, ask.write);
     }
   } catch (const Error&) {
     // It may have answered before it had read all: what it says counts.

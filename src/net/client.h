@@ -35,6 +35,7 @@ struct Ask {
   // In place of `body`: so many bytes, of which it gives the next ones.
   std::uint64_t length = 0;
   std::function<awaitable<std::string>()> next = {};
+  Milliseconds write = 30s;   // for each 64 KiB of the request to be taken
   Milliseconds answer = 30s;  // for the head of the answer, once all is sent
   bool repeatable = false;    // doing it twice is like doing it once
 };
@@ -53,8 +54,8 @@ class Answer {
   // More of the body; empty at its end. Throws Error{unavailable} when it is cut off, or nothing
   // came for `quiet`.
   awaitable<std::string> read(Milliseconds quiet = 60s);
-  // All of it; Error{exhausted} when that is more.
-  awaitable<std::string> read_all(Bytes most);
+  // All of it; Error{exhausted} when that is more, Error{unavailable} when it takes longer.
+  awaitable<std::string> read_all(Bytes most, Milliseconds whole = 2min);
 
  private:
   friend class Client;

@@ -74,6 +74,7 @@ void Events::write_failure(std::string_view event, const Who& who, std::string_v
 void Events::session_created(const Who& who, Milliseconds took) {
   metrics_.sessions_created.add();
   write(LogLevel::info, "session_created", who, {.duration = took});
+  announce_session(Happening::session_created, who, took, {});
 }
 
 void Events::session_creation_failed(const Who& who, std::string_view error) {
@@ -90,12 +91,14 @@ void Events::session_expired(const Who& who, Milliseconds age) {
   metrics_.sessions_expired.add();
   metrics_.session_lifetime.observe(age);
   write(LogLevel::info, "session_expired", who, {.duration = age});
+  announce_session(Happening::session_expired, who, age, {});
 }
 
 void Events::session_cleaned_up(const Who& who, Milliseconds age) {
   metrics_.sessions_cleaned_up.add();
   metrics_.session_lifetime.observe(age);
   write(LogLevel::info, "session_cleaned_up", who, {.duration = age});
+  announce_session(Happening::session_closed, who, age, {});
 }
 
 void Events::session_cleanup_failed(const Who& who, std::string_view error) {
@@ -127,16 +130,18 @@ void Events::session_adoption_failed(const Who& who, std::string_view error) {
 
 // What it needs of `who` is copied: the session must not be held by a process that it holds.
 void Events::command_started(sandbox::Process& process, const Who& who, std::string command) {
-  if (process.exit()) return command_ended(who, command, *process.exit());
+  const Ran ran{process.id(), process.info().started};
+  if (process.exit()) return command_ended(who, command, *process.exit(), ran);
   const auto running = std::make_shared<Running>(metrics_.commands_running);
-  process.on_exit([this, running, command = std::move(command), user = std::string{who.user},
+  process.on_exit([this, running, ran, command = std::move(command), user = std::string{who.user},
                    thread = std::string{who.thread}, session = std::string{who.session},
                    request = std::string{who.request}](const sandbox::Exit& exit) {
-    command_ended({user, thread, session, request}, command, exit);
+    command_ended({user, thread, session, request}, command, exit, ran);
   });
 }
 
-void Events::command_ended(const Who& who, std::string_view command, const sandbox::Exit& exit) {
+void Events::command_ended(const Who& who, std::string_view command, const sandbox::Exit& exit,
+                           const Ran& ran) {
   metrics_.commands[outcome_of(exit)].add();
   metrics_.command_duration.observe(exit.wall);
   Line line{.command = command,
@@ -147,11 +152,14 @@ void Events::command_ended(const Who& who, std::string_view command, const sandb
   }
   write(LogLevel::info, exit.code == 0 ? "command_executed" : "command_failed", who,
         std::move(line));
-  count_limits(who, exit);
+  announce_end(who, command, exit, ran, {});
+  count_limits(who, exit, ran);
 }
 
-void Events::count_limits(const Who& who, const sandbox::Exit& exit) {
-  if (exit.cause == sandbox::Cause::timeout) resource_limit_exceeded(who, Limit::command_timeout);
+void Events::count_limits(const Who& who, const sandbox::Exit& exit, const Ran& ran) {
+  if (exit.cause == sandbox::Cause::timeout) {
+    resource_limit_exceeded(who, Limit::command_timeout, ran);
+  }
   for (const std::string& name : exit.limits_hit) {
     const auto* const found = std::find(kLimitNames.begin(), kLimitNames.end(), name);
     if (found == kLimitNames.end()) continue;
@@ -160,7 +168,7 @@ void Events::count_limits(const Who& who, const sandbox::Exit& exit) {
     if (limit == Limit::cpu) {
       metrics_.limits_exceeded[limit].add();
     } else {
-      resource_limit_exceeded(who, limit);
+      resource_limit_exceeded(who, limit, ran);
     }
   }
 }
@@ -169,6 +177,7 @@ void Events::command_not_started(const Who& who, std::string_view command, std::
   metrics_.commands[CommandOutcome::not_started].add();
   write(LogLevel::warning, "command_failed", who,
         {.command = command, .more = {error_field(error)}});
+  announce_failure(Happening::command_failed, who, command, error, "not_started");
 }
 
 void Events::validation_failed(const Who& who, std::string_view command, Refused reason,
@@ -179,6 +188,8 @@ void Events::validation_failed(const Who& who, std::string_view command, Refused
   // The sentence may quote the command.
   if (log_commands_) line.more.push_back(error_field(error));
   write(LogLevel::warning, "validation_failed", who, std::move(line));
+  announce_failure(Happening::command_refused, who, command, error,
+                   kRefusedNames[static_cast<std::size_t>(reason)]);
 }
 
 void Events::file_uploaded(const Who& who, Bytes size, Milliseconds took) {
@@ -210,9 +221,16 @@ void Events::file_list_failed(const Who& who, std::string_view error) {
   write_failure("file_list_failed", who, error);
 }
 
-void Events::resource_limit_exceeded(const Who& who, Limit limit) {
+void Events::artifact_kept(const Who& who, std::string_view id, std::string_view name, Bytes size) {
+  write(LogLevel::info, "artifact_kept", who,
+        {.more = {{"artifact", std::string{id}}, bytes_field(size)}});
+  announce_artifact(who, id, name, size);
+}
+
+void Events::resource_limit_exceeded(const Who& who, Limit limit, const Ran& ran) {
   metrics_.limits_exceeded[limit].add();
   write(LogLevel::warning, "resource_limit_exceeded", who, {.more = {{"limit", name_of(limit)}}});
+  announce_limit(who, limit, ran, {});
 }
 
 }  // namespace tb::session

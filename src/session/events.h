@@ -8,9 +8,11 @@
 // them (limit, reason, error, bytes, request_id) comes last.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/log.h"
 #include "base/units.h"
@@ -29,6 +31,25 @@ struct Who {
   std::string_view thread = {};
   std::string_view session = {};
   std::string_view request = {};  // its id
+};
+
+// What is told to listeners (session/listener.h).
+enum class Happening {
+  session_created,
+  session_expired,
+  session_closed,
+  command_finished,
+  command_failed,
+  command_refused,
+  limit_exceeded,
+  artifact_kept,
+};
+class Listener;
+
+// A process, as events tell of it.
+struct Ran {
+  std::uint32_t process = 0;  // 0: none
+  std::chrono::system_clock::time_point started = {};
 };
 
 // While it lives, one more command runs.
@@ -54,6 +75,8 @@ class Events {
   Metrics& metrics() { return metrics_; }
   // Also there, for sessions that it follows. It outlives this.
   void keep_in(storage::SessionLogs& logs) { logs_ = &logs; }
+  // Also to this one, which outlives this.
+  void tell(Listener& listener) { listeners_.push_back(&listener); }
 
   void session_created(const Who& who, Milliseconds took);
   void session_creation_failed(const Who& who, std::string_view error);
@@ -66,13 +89,18 @@ class Events {
   void session_revival_failed(const Who& who, std::string_view error);
   // Not `alive`: only its files are there.
   void session_adopted(const Who& who, bool alive);
+  // What happened without us, or so shortly before the end of an earlier server that nobody may
+  // have been told: listeners hear of it, and it is neither logged nor counted.
+  void session_found(const Who& who, std::chrono::system_clock::time_point created);
+  void command_found(const sandbox::Process& process, const Who& who);
   void session_adoption_failed(const Who& who, std::string_view error);
 
   // It runs; when it ends, whoever waits for that or not, command_ended.
   void command_started(sandbox::Process& process, const Who& who, std::string command);
   // command_executed, or command_failed when its exit code is not 0; resource_limit_exceeded for
   // each limit that ended it.
-  void command_ended(const Who& who, std::string_view command, const sandbox::Exit& exit);
+  void command_ended(const Who& who, std::string_view command, const sandbox::Exit& exit,
+                     const Ran& ran = {});
   // command_failed as well, but it never ran.
   void command_not_started(const Who& who, std::string_view command, std::string_view error);
   void validation_failed(const Who& who, std::string_view command, Refused reason,
@@ -86,9 +114,15 @@ class Events {
   void files_listed();
   void file_list_failed(const Who& who, std::string_view error);
 
-  void resource_limit_exceeded(const Who& who, Limit limit);
+  void artifact_kept(const Who& who, std::string_view id, std::string_view name, Bytes size);
+
+  void resource_limit_exceeded(const Who& who, Limit limit, const Ran& ran = {});
 
  private:
+  struct When {
+    std::chrono::system_clock::time_point at = std::chrono::system_clock::now();
+    bool found = false;
+  };
   struct Line {
     std::optional<std::string_view> command = std::nullopt;
     std::optional<int> exit_code = std::nullopt;
@@ -97,11 +131,25 @@ class Events {
   };
   void write(LogLevel level, std::string_view event, const Who& who, Line line) const;
   void write_failure(std::string_view event, const Who& who, std::string_view error) const;
-  void count_limits(const Who& who, const sandbox::Exit& exit);
+  void count_limits(const Who& who, const sandbox::Exit& exit, const Ran& ran);
+
+  // Of listeners: listener.cpp. `fill` adds to the data when somebody wants it.
+  template <class Fill>
+  void announce(Happening what, const Who& who, const std::string& key, const When& when,
+                Fill fill) const;
+  void announce_session(Happening what, const Who& who, Milliseconds time, const When& when) const;
+  void announce_end(const Who& who, std::string_view command, const sandbox::Exit& exit,
+                    const Ran& ran, const When& when) const;
+  void announce_failure(Happening what, const Who& who, std::string_view command,
+                        std::string_view error, std::string_view reason) const;
+  void announce_limit(const Who& who, Limit limit, const Ran& ran, const When& when) const;
+  void announce_artifact(const Who& who, std::string_view id, std::string_view name,
+                         Bytes size) const;
 
   Metrics& metrics_;
   bool log_commands_;
   storage::SessionLogs* logs_ = nullptr;
+  std::vector<Listener*> listeners_;
 };
 
 }  // namespace tb::session

@@ -185,6 +185,14 @@ struct Metrics {
                                "result", kHookResultNames};
   Gauge& hooks_pending = registry.gauge("threadbox_webhook_pending",
                                         "Callbacks that wait for their delivery or next attempt.");
+  Gauge& hooks_pending_bytes =
+      registry.gauge("threadbox_webhook_pending_bytes", "Bytes of their bodies, on disk.");
+  Gauge& webhooks = registry.gauge("threadbox_webhooks", "Webhooks that are active.");
+  Counter& hook_events = registry.counter("threadbox_webhook_events_total",
+                                          "Events that were queued for a webhook, for each one.");
+  Counter& hook_events_lost =
+      registry.counter("threadbox_webhook_events_lost_total",
+                       "Events that were not queued: the disk did not take them in time.");
 
   // HTTP; the routes follow when they are registered.
   Gauge& http_connections =

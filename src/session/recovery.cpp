@@ -177,7 +177,10 @@ awaitable<void> Sessions::adopt(Left left, const Known& known) {
   if (session->sandbox) {
     pool_.count_used();
     for (const auto& process : session->sandbox->processes()) {
-      if (process->exit()) continue;  // counted by who saw it end
+      if (process->exit()) {  // counted by who saw it end
+        events_.command_found(*process, session->who());
+        continue;
+      }
       events_.command_started(*process, session->who(), process->info().command);
     }
   }
@@ -188,6 +191,7 @@ awaitable<void> Sessions::adopt(Left left, const Known& known) {
   }
   if (find_thread(session->spec.thread, session->spec.tenant)) session->spec.thread.clear();
   insert(session);
+  events_.session_found(session->who(), session->created);
   events_.session_adopted(session->who(), session->sandbox != nullptr);
   co_await expect_ends(session);
   if (known.contains(found.id)) co_return;

@@ -19,12 +19,25 @@ class OutboxTable {
   std::optional<hooks::State> put(const hooks::Delivery& delivery);
   void save(const hooks::Delivery& delivery);
   std::optional<hooks::Delivery> find(const std::string& id);
-  std::vector<hooks::Delivery> list(hooks::State state, std::size_t limit);
+  std::vector<hooks::Delivery> list(hooks::State state, std::size_t limit,
+                                    const hooks::Filter& filter);
   bool remove(const std::string& id);
   void trim(hooks::State state, const hooks::Kept& kept, hooks::WallTime now);
 
  private:
-  Statement put_, save_, find_, list_, remove_, trim_;
+  Statement put_, state_, save_, find_, list_, remove_, trim_, told_;
+};
+
+class WebhooksTable {
+ public:
+  explicit WebhooksTable(Connection& connection);
+
+  std::vector<hooks::Webhook> list();
+  void put(const hooks::Webhook& webhook);
+  void remove(const std::string& id);
+
+ private:
+  Statement list_, put_, remove_, forget_;
 };
 
 }  // namespace tb::store

@@ -62,6 +62,24 @@ ALTER TABLE sessions ADD COLUMN tenant TEXT NOT NULL DEFAULT '';
 DROP INDEX sessions_thread;
 CREATE UNIQUE INDEX sessions_thread ON sessions (tenant, thread) WHERE thread <> '';
 )",
+    R"(
+ALTER TABLE deliveries ADD COLUMN tenant TEXT NOT NULL DEFAULT '';
+ALTER TABLE deliveries ADD COLUMN webhook TEXT NOT NULL DEFAULT '';
+CREATE INDEX deliveries_webhook ON deliveries (webhook, state);
+CREATE TABLE webhooks (
+  number INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  tenant TEXT NOT NULL,
+  url TEXT NOT NULL,
+  events TEXT NOT NULL,
+  secret TEXT NOT NULL,
+  description TEXT NOT NULL,
+  active INTEGER NOT NULL,
+  created_ms INTEGER NOT NULL,
+  told_ms INTEGER NOT NULL,
+  sequence INTEGER NOT NULL
+) STRICT;
+)",
 };
 
 // No program will ever write such a version; a flipped bit does.

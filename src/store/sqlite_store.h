@@ -46,14 +46,20 @@ class SqliteStore : public session::Store, public hooks::Outbox {
   std::string problem() const override;
 
   // ---- what is to be delivered: outbox.cpp ----
+  using hooks::Outbox::deliveries;
   awaitable<std::optional<hooks::State>> put_delivery(hooks::Delivery delivery) override;
+  awaitable<std::vector<std::optional<hooks::State>>> put_deliveries(
+      std::vector<hooks::Delivery> deliveries) override;
   awaitable<void> save_delivery(hooks::Delivery delivery) override;
   awaitable<std::optional<hooks::Delivery>> find_delivery(std::string id) override;
-  awaitable<std::vector<hooks::Delivery>> deliveries(hooks::State state,
-                                                     std::size_t limit) override;
+  awaitable<std::vector<hooks::Delivery>> deliveries(hooks::State state, std::size_t limit,
+                                                     hooks::Filter filter) override;
   awaitable<bool> remove_delivery(std::string id) override;
   awaitable<void> trim_deliveries(hooks::State state, hooks::Kept kept,
                                   hooks::WallTime now) override;
+  awaitable<std::vector<hooks::Webhook>> webhooks() override;
+  awaitable<void> put_webhook(hooks::Webhook webhook) override;
+  awaitable<void> remove_webhook(std::string id) override;
 
   // Which damaged file was set aside, here or while running (also told by the log as
   // store_recovered); empty: none. The store then knows no earlier session.

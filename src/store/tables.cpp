@@ -84,7 +84,8 @@ Tables::Tables(const std::string& path, Milliseconds busy)
       events_(connection_,
               "SELECT number, at_ms, kind, session, thread, user, detail FROM events "
               "WHERE session = ?2 ORDER BY number DESC LIMIT ?1"),
-      outbox_(connection_) {}
+      outbox_(connection_),
+      webhooks_(connection_) {}
 
 void Tables::rollback() noexcept {
   if (!connection_.in_transaction()) return;

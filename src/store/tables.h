@@ -36,11 +36,13 @@ class Tables {
   void trim(std::size_t keep);
   std::vector<Event> events(const std::string& session, std::size_t limit);
   OutboxTable& outbox() { return outbox_; }
+  WebhooksTable& webhooks() { return webhooks_; }
 
  private:
   Connection connection_;
   Statement sessions_, put_, touch_, remove_, record_, trim_, all_events_, events_;
   OutboxTable outbox_;
+  WebhooksTable webhooks_;
 };
 
 struct Opened {

@@ -60,6 +60,44 @@ def test_deliveries_and_what_is_delivered_are_as_described(notifier, spec):
                 assert one.headers[header["name"]]
 
 
+def test_webhooks_and_what_they_are_sent_are_as_described(notifier, spec):
+    path = "/api/webhooks"
+    with Receiver() as receiver:
+        fields = {"url": receiver.base, "events": ["session.closed"], "description": "d"}
+        validator(spec, spec["components"]["schemas"]["MakeWebhook"]).validate(fields)
+        made = assert_described(spec, "createWebhook", notifier.post(path, fields), 201).json
+        own = f"{path}/{made['id']}"
+        assert_described(spec, "createWebhook", notifier.post(path, {"url": "ftp://x"}), 400)
+        assert_described(spec, "createWebhook", notifier.post(path, "{"), 400)
+        assert_described(spec, "listWebhooks", notifier.get(path), 200)
+        assert_described(spec, "getWebhook", notifier.get(own), 200)
+        change = {"description": "", "events": ["*"]}
+        reply = notifier.request("PATCH", own, change)
+        assert assert_described(spec, "changeWebhook", reply, 200).json["events"] == ["*"]
+        reply = notifier.request("PATCH", own, {"active": 1})
+        assert_described(spec, "changeWebhook", reply, 400)
+        assert_described(spec, "testWebhook", notifier.post(f"{own}/test"), 200)
+        notifier.cleanup(notifier.create())
+        receiver.wait(3)
+        told = spec["webhooks"]["event"]["post"]
+        schema = resolve(spec, told["requestBody"]["content"]["application/json"]["schema"])
+        for one in receiver.got:
+            validator(spec, schema).validate(json.loads(one.body))
+        listed = notifier.get(f"{path}/deliveries?webhook_id={made['id']}")
+        assert assert_described(spec, "listDeliveries", listed, 200).json["deliveries"]
+        for body, status in [({"since": 0, "done": True}, 200), ({"since": -1}, 400)]:
+            reply = notifier.post(f"{own}/replay", body)
+            assert_described(spec, "replayWebhook", reply, status)
+        for status in (200, 404):
+            assert_described(spec, "removeWebhook", notifier.request("DELETE", own), status)
+        for operation, reply in [
+                ("getWebhook", notifier.get(own)),
+                ("changeWebhook", notifier.request("PATCH", own, {})),
+                ("testWebhook", notifier.post(f"{own}/test")),
+                ("replayWebhook", notifier.post(f"{own}/replay"))]:
+            assert_described(spec, operation, reply, 404)
+
+
 def test_the_manuals_way_to_verify_works(notifier):
     code = re.search(r"^```python\n(.*?)^```", MANUAL.read_text(), re.S | re.M)[1]
     names = {}

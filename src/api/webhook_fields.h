@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// What routes of webhooks and of deliveries have in common.
+#pragma once
+
+#include <string>
+
+#include "api/router.h"
+
+namespace tb::api {
+
+// Whose webhooks and deliveries a call is about.
+std::string tenant_of(const Call& call);
+
+}  // namespace tb::api
