@@ -346,12 +346,17 @@ std::vector<Setting> logging_settings() {
 
 }  // namespace
 
+#ifdef TB_LIBRARY
+std::vector<Setting> audit_settings() { return {}; }  // nobody but a server keeps one
+#endif
+
 const std::vector<Setting>& settings() {
   static const std::vector<Setting> table = [] {
     std::vector<Setting> all;
-    for (const auto& group : {serving_settings, pool_settings, limits_settings, sessions_settings,
-                              storage_settings, docker_settings, outgoing_settings,
-                              cluster_settings, elsewhere_settings, logging_settings}) {
+    for (const auto& group :
+         {serving_settings, pool_settings, limits_settings, sessions_settings, storage_settings,
+          docker_settings, outgoing_settings, cluster_settings, elsewhere_settings,
+          logging_settings, audit_settings}) {
       for (Setting& setting : group()) all.push_back(std::move(setting));
     }
     return all;

@@ -73,8 +73,13 @@ struct Config {
   LogLevel log_level = LogLevel::info;
   bool log_json = false;
   bool log_commands = true;
-  std::string hook_secret;       // empty: that of hook_secret_file
-  std::string hook_secret_file;  // empty: one of our own, in the state directory
+  bool audit = true;
+  std::string audit_dir;  // empty: in the state directory
+  Bytes audit_max_bytes = 64_MiB;
+  unsigned audit_keep = 10;
+  std::vector<std::string> audit_redact;  // expressions
+  std::string hook_secret;                // empty: that of hook_secret_file
+  std::string hook_secret_file;           // empty: one of our own, in the state directory
   bool hook_allow_private = false;
   std::vector<std::string> hook_networks;  // that callbacks may go to although they are private
   std::string hook_ca_file;                // empty: the system's
@@ -105,6 +110,7 @@ struct Setting {
   std::function<std::string(Config&, const std::string&)> apply;
 };
 const std::vector<Setting>& settings();
+std::vector<Setting> audit_settings();  // of that table
 
 // Which program reads them: one default differs.
 enum class Role { worker, coordinator };

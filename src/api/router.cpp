@@ -163,10 +163,44 @@ awaitable<http::Response> Router::answer(http::Exchange& exchange, Found found) 
   co_return co_await found.route->route.respond(call);
 }
 
+namespace {
+
+// A request that is being answered; told of when it ends, however that is.
+class Recorded {
+ public:
+  Recorded(Recorder* recorder, Asked asked) : recorder_(recorder), asked_(std::move(asked)) {
+    if (recorder_) recorder_->began(asked_.request);
+  }
+  ~Recorded() {
+    if (recorder_) recorder_->ended(asked_);
+  }
+  Recorded(const Recorded&) = delete;
+  Recorded& operator=(const Recorded&) = delete;
+  int& status() { return asked_.status; }
+
+ private:
+  Recorder* recorder_;  // null: nobody writes it down
+  Asked asked_;
+};
+
+}  // namespace
+
 awaitable<void> Router::handle(http::Exchange& exchange) const {
   cors_.add_headers(exchange);
   Found found = find(exchange.request());
   session::CountedRequest counted{found.route ? found.route->metrics : other_};
+  Asked asked{exchange.request()};
+  if (found.route && recorder_) {
+    asked.pattern = found.route->route.pattern;
+    asked.captured = found.captured;
+  }
+  Recorded recorded{recorder_, std::move(asked)};
+  co_await handle(exchange, std::move(found), recorded.status());
+  counted.status = recorded.status();
+}
+
+// `status` is set once the answer was heard: it may be that nobody was there.
+awaitable<void> Router::handle(http::Exchange& exchange, Found found, int& status) const {
   http::Response response;
   std::exception_ptr failure;
   try {
@@ -177,14 +211,14 @@ awaitable<void> Router::handle(http::Exchange& exchange) const {
   if (exchange.answered()) {
     // Too late for a status: the server cuts the connection, which the client can see.
     if (failure) std::rethrow_exception(failure);
-    counted.status = response.status;
+    status = response.status;
     co_return;
   }
   if (failure) response = error_response(failure, exchange.request().id);
-  const int status = response.status;
+  const int answered = response.status;
   if (unsettled_ && unsettled_()) co_await settle_();
   co_await exchange.respond(std::move(response));
-  counted.status = status;  // only now: it may be that nobody was there to hear it
+  status = answered;
 }
 
 }  // namespace tb::api

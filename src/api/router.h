@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "api/cors.h"
+#include "api/recorder.h"
 #include "api/rules.h"
 #include "auth/authenticator.h"
 #include "http/exchange.h"
@@ -47,6 +48,8 @@ class Router {
   // From now on nobody reaches a route whom its rule does not let in. Without it everybody is
   // the admin of the default tenant. It outlives this.
   void set_guard(auth::Authenticator& guard) { guard_ = &guard; }
+  // Tells it of every request. It outlives this.
+  void set_recorder(Recorder& recorder) { recorder_ = &recorder; }
   // While `needed`, answers wait for `wait`: what a client knows of must not be lost any more.
   void answer_after(std::function<bool()> needed, std::function<awaitable<void>()> wait) {
     unsettled_ = std::move(needed);
@@ -71,6 +74,7 @@ class Router {
     std::vector<std::string> captured = {};
   };
   Found find(const http::Request& request) const;
+  awaitable<void> handle(http::Exchange& exchange, Found found, int& status) const;
   awaitable<http::Response> answer(http::Exchange& exchange, Found found) const;
   awaitable<auth::Principal> admit(const http::Request& request, const Rule& rule) const;
   std::string methods_of(const http::Request& request) const;
@@ -82,6 +86,7 @@ class Router {
   std::vector<Compiled> routes_;
   Cors cors_;
   auth::Authenticator* guard_ = nullptr;
+  Recorder* recorder_ = nullptr;  // null: nobody writes it down
   std::function<bool()> unsettled_;
   std::function<awaitable<void>()> settle_;
 };

@@ -36,6 +36,7 @@ awaitable<http::Response> create_session(Service& service, Call& call) {
   const json::object body = co_await read_object(call.exchange);
   session::SessionSpec spec = read_session(body, service, call, service.session_timeout);
   const session::Sessions::Result result = co_await service.sessions.get_or_create(std::move(spec));
+  service.sessions.events().about(result.session->who(call.request_id));
   json::object answer = render(*result.session, service);
   answer["status"] = result.existed ? "existing" : "created";
   co_return http::json_response(result.existed ? 409 : 200, json::serialize(answer));

@@ -9,13 +9,19 @@
 #include "api/router.h"
 #include "base/spool.h"
 #include "hooks/deliveries.h"
-#include "hooks/webhooks.h"
 #include "session/metrics.h"
 #include "session/sessions.h"
 #include "shell/runs.h"
 #include "storage/artifacts.h"
 #include "storage/session_logs.h"
 #include "storage/volumes.h"
+
+namespace tb::hooks {
+class Webhooks;
+}
+namespace tb::audit {
+class Log;
+}
 
 namespace tb::api {
 
@@ -46,6 +52,7 @@ struct Service {
   net::AddressRules hook_rules = {};
   hooks::Deliveries* deliveries = nullptr;  // null: nothing is delivered
   hooks::Webhooks* webhooks = nullptr;      // the same
+  audit::Log* audit = nullptr;              // null: there is none
   storage::Artifacts* artifacts = nullptr;  // of a server these three are there
   storage::Volumes* volumes = nullptr;
   storage::SessionLogs* logs = nullptr;
@@ -103,6 +110,7 @@ void add_metrics_routes(Router& router, Service& service);
 void add_delivery_routes(Router& router, Service& service);
 void add_webhook_routes(Router& router, Service& service);
 void add_cluster_routes(Router& router, Service& service);
+void add_audit_routes(Router& router, Service& service);
 void add_docs_routes(Router& router);
 
 }  // namespace tb::api

@@ -75,6 +75,7 @@ awaitable<http::Response> create(Service& service, Call& call) {
   spec.provider = asked;
   const session::Sessions::Result result = co_await service.sessions.get_or_create(std::move(spec));
   const auto& session = result.session;
+  service.sessions.events().about(session->who(call.request_id));
   json::object answer = render(*session);
   answer["status"] = "running";
   answer["existing"] = result.existed;

@@ -4,7 +4,6 @@
 
 #include <boost/json.hpp>
 
-#include "api/errors.h"
 #include "api/fields.h"
 #include "api/service.h"
 #include "api/webhook_fields.h"

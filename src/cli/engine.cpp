@@ -57,6 +57,11 @@ std::string storage_path(const Config& config) {
   return config.storage_path.empty() ? config.state_dir + "/storage" : config.storage_path;
 }
 
+std::string audit_path(const Config& config) {
+  if (!config.audit) return {};
+  return config.audit_dir.empty() ? config.state_dir + "/audit" : config.audit_dir;
+}
+
 void prepare_state(const Config& config) {
   namespace fs = std::filesystem;
   const unsigned uid = server_uid();
@@ -72,12 +77,16 @@ void prepare_state(const Config& config) {
   fs::create_directories(auth);
   const std::string storage = storage_path(config);
   fs::create_directories(storage);
+  const std::string audit = audit_path(config);
+  if (!audit.empty()) fs::create_directories(audit);
   check(::chmod(config.state_dir.c_str(), 0711), "chmod " + config.state_dir);
   if (::geteuid() == 0) {
     check_reachable("STATE_DIR", fs::absolute(config.state_dir));
     check_reachable("STORAGE_PATH", fs::absolute(storage).parent_path());
+    if (!audit.empty()) check_reachable("AUDIT_LOG", fs::absolute(audit).parent_path());
   }
-  for (const std::string& dir : {output, store, docker, e2b, auth, storage}) {
+  for (const std::string& dir : {output, store, docker, e2b, auth, storage, audit}) {
+    if (dir.empty()) continue;
     check(::chmod(dir.c_str(), 0700), "chmod " + dir);
     if (::geteuid() == 0) check(::chown(dir.c_str(), uid, uid), "chown " + dir);
   }

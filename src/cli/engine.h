@@ -31,6 +31,9 @@ std::string keys_path(const Config& config);
 // Where artifacts and logs of sessions are.
 std::string storage_path(const Config& config);
 
+// Where the files of the audit log are; empty: there is none.
+std::string audit_path(const Config& config);
+
 // What callbacks are signed with, of the settings or of a file in the state directory, which is
 // made when it is missing. Needs the rights of whoever made it: before drop_privileges.
 hooks::Secret load_secret(const Config& config);

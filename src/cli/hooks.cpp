@@ -58,13 +58,23 @@ HookFiles read_hook_files(const Config& config) {
 
 Hooks::Hooks(asio::any_io_executor executor, const Config& config, hooks::Outbox& outbox,
              session::Metrics& metrics, HookFiles files)
-    : secret_(std::move(files.secret)),
+    : rules_(hook_rules(config)),
+      secret_(std::move(files.secret)),
       sender_(executor, sender_settings(config, std::move(files.authorities))),
       deliveries_(
           executor, outbox, [this](hooks::Delivery delivery) { return send(std::move(delivery)); },
           metrics, delivery_settings(config)),
       callbacks_(executor, deliveries_, api::render_process),
       webhooks_(executor, outbox, deliveries_, metrics, webhook_settings(config)) {}
+
+void Hooks::wire(session::Events& events, api::Router& router, api::Service& service) {
+  events.tell(webhooks_);
+  router.answer_after([this] { return webhooks_.unsettled(); },
+                      [this] { return webhooks_.settle(); });
+  service.hook_rules = rules_;
+  service.deliveries = &deliveries_;
+  service.webhooks = &webhooks_;
+}
 
 awaitable<void> Hooks::open() {
   co_await webhooks_.open();

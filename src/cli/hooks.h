@@ -2,6 +2,7 @@
 // All that delivers callbacks, wired together for a server.
 #pragma once
 
+#include "api/service.h"
 #include "config.h"
 #include "hooks/callbacks.h"
 #include "hooks/deliveries.h"
@@ -25,9 +26,9 @@ class Hooks {
   Hooks(asio::any_io_executor executor, const Config& config, hooks::Outbox& outbox,
         session::Metrics& metrics, HookFiles files);
 
-  hooks::Deliveries& deliveries() { return deliveries_; }
   hooks::Callbacks& callbacks() { return callbacks_; }
-  hooks::Webhooks& webhooks() { return webhooks_; }
+  // Webhooks hear of what happens, and requests are answered once that is on disk.
+  void wire(session::Events& events, api::Router& router, api::Service& service);
   // Takes up what an earlier server left to deliver. Before the sandboxes are found.
   awaitable<void> open();
   // They are: who ended in none of them is lost.
@@ -37,6 +38,7 @@ class Hooks {
  private:
   awaitable<hooks::Attempt> send(hooks::Delivery delivery);
 
+  net::AddressRules rules_;
   hooks::Secret secret_;
   hooks::Sender sender_;
   hooks::Deliveries deliveries_;

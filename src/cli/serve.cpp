@@ -12,6 +12,7 @@
 #include "api/router.h"
 #include "api/service.h"
 #include "cli/access.h"
+#include "cli/audit.h"
 #include "cli/cluster.h"
 #include "cli/commands.h"
 #include "cli/engine.h"
@@ -86,6 +87,7 @@ class Program {
         runs_(loop.get_executor()),
         contexts_(loop.get_executor(), sessions_, runs_, {config.output.inline_bytes}),
         guard_({keys_path(config)}),
+        audit_(config, metrics_),
         router_(metrics_),
         server_(
             loop.get_executor(), server_limits(),
@@ -97,15 +99,13 @@ class Program {
         heartbeat_(loop.get_executor(), supervisor),
         stop_(loop.get_executor()) {
     events_.keep_in(logs_);
-    events_.tell(hooks_.webhooks());
     service_.artifacts = &artifacts_;
     service_.volumes = &volumes_;
     service_.logs = &logs_;
-    service_.hook_rules = hook_rules(config);
-    service_.deliveries = &hooks_.deliveries();
     if (cluster_) service_.directory = &cluster_->directory();
     service_.cluster_secret = config.cluster_secret;
-    service_.webhooks = &hooks_.webhooks();
+    hooks_.wire(events_, router_, service_);
+    audit_.wire(events_, router_, service_);
     add_routes();
     metrics_.http_connections.read_by(
         [this] { return static_cast<double>(server_.connections()); });
@@ -175,6 +175,7 @@ class Program {
     co_await keeper_watch_.close();
     co_await sandboxes_.close();
     co_await heartbeat_.close();
+    audit_.close();
     co_return code_;
   }
 
@@ -182,8 +183,6 @@ class Program {
   void add_routes() {
     router_.set_cors({config_.cors_origins});
     router_.set_guard(guard_);
-    router_.answer_after([this] { return hooks_.webhooks().unsettled(); },
-                         [this] { return hooks_.webhooks().settle(); });
     api::add_seed_routes(router_, service_);
     api::add_file_routes(router_, service_);
     api::add_upload_routes(router_, service_);
@@ -205,6 +204,7 @@ class Program {
     api::add_delivery_routes(router_, service_);
     api::add_webhook_routes(router_, service_);
     api::add_cluster_routes(router_, service_);
+    api::add_audit_routes(router_, service_);
     api::add_docs_routes(router_);
   }
 
@@ -291,6 +291,7 @@ class Program {
   shell::Runs runs_;
   code::Contexts contexts_;
   auth::Authenticator guard_;
+  Audit audit_;
   api::Router router_;
   http::Server server_;
   KeeperWatch keeper_watch_;

@@ -52,6 +52,15 @@ class Regex {
 
   bool matches(std::string_view line) { return restart(), feed(line) || finish(); }
 
+  // Bytes of a line.
+  struct Span {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+  };
+  // The first match at `from` or later that is not empty, and of those that begin there the
+  // longest. False: there is none.
+  bool find(std::string_view line, std::size_t from, Span& span);
+
  private:
   static constexpr std::uint32_t kUnknown = 0xffffffff;
   static constexpr std::uint32_t kMatched = 0xfffffffe;

@@ -60,6 +60,7 @@ void Events::write(LogLevel level, std::string_view event, const Who& who, Line 
   for (LogField& field : line.more) fields.push_back(std::move(field));
   add("request_id", who.request, who.request.size());
   log(level, event, fields);
+  if (!who.request.empty()) about(who);
   const std::string session{who.session};
   if (!logs_ || !logs_->follows(session)) return;
   boost::json::object kept{{"event", event}};
@@ -130,6 +131,7 @@ void Events::session_adoption_failed(const Who& who, std::string_view error) {
 
 // What it needs of `who` is copied: the session must not be held by a process that it holds.
 void Events::command_started(sandbox::Process& process, const Who& who, std::string command) {
+  asked_for(who, command);
   const Ran ran{process.id(), process.info().started};
   if (process.exit()) return command_ended(who, command, *process.exit(), ran);
   const auto running = std::make_shared<Running>(metrics_.commands_running);
@@ -175,6 +177,7 @@ void Events::count_limits(const Who& who, const sandbox::Exit& exit, const Ran& 
 
 void Events::command_not_started(const Who& who, std::string_view command, std::string_view error) {
   metrics_.commands[CommandOutcome::not_started].add();
+  asked_for(who, command);
   write(LogLevel::warning, "command_failed", who,
         {.command = command, .more = {error_field(error)}});
   announce_failure(Happening::command_failed, who, command, error, "not_started");
@@ -183,6 +186,7 @@ void Events::command_not_started(const Who& who, std::string_view command, std::
 void Events::validation_failed(const Who& who, std::string_view command, Refused reason,
                                std::string_view error) {
   metrics_.validation_failures[reason].add();
+  asked_for(who, command);
   Line line{.command = command};
   line.more.push_back({"reason", std::string{kRefusedNames[static_cast<std::size_t>(reason)]}});
   // The sentence may quote the command.

@@ -30,7 +30,7 @@ struct Who {
   std::string_view user = {};
   std::string_view thread = {};
   std::string_view session = {};
-  std::string_view request = {};  // its id
+  std::string_view request = {};  // its id, as the request has it
 };
 
 // What is told to listeners (session/listener.h).
@@ -77,6 +77,8 @@ class Events {
   void keep_in(storage::SessionLogs& logs) { logs_ = &logs; }
   // Also to this one, which outlives this.
   void tell(Listener& listener) { listeners_.push_back(&listener); }
+  // A request is about this session, whatever else happens.
+  void about(const Who& who) const;
 
   void session_created(const Who& who, Milliseconds took);
   void session_creation_failed(const Who& who, std::string_view error);
@@ -134,6 +136,7 @@ class Events {
   void count_limits(const Who& who, const sandbox::Exit& exit, const Ran& ran);
 
   // Of listeners: listener.cpp. `fill` adds to the data when somebody wants it.
+  void asked_for(const Who& who, std::string_view command) const;
   template <class Fill>
   void announce(Happening what, const Who& who, const std::string& key, const When& when,
                 Fill fill) const;

@@ -42,6 +42,14 @@ std::optional<Happening> find_happening(std::string_view name) {
   return static_cast<Happening>(found - kHappeningNames.begin());
 }
 
+void Events::about(const Who& who) const {
+  for (Listener* one : listeners_) one->about(who);
+}
+
+void Events::asked_for(const Who& who, std::string_view command) const {
+  for (Listener* one : listeners_) one->asked_for(who, command);
+}
+
 template <class Fill>
 void Events::announce(Happening what, const Who& who, const std::string& key, const When& when,
                       Fill fill) const {

@@ -41,6 +41,11 @@ class Listener {
   // Whether it is worth the work of telling.
   virtual bool wants(Happening what) const = 0;
   virtual void happened(const Told& told) = 0;
+
+  // A request (who.request is its id where it lies in memory, while it is answered) is about this
+  // session; it asked for this command, which may have been refused.
+  virtual void about(const Who&) {}
+  virtual void asked_for(const Who&, std::string_view /*command*/) {}
 };
 
 }  // namespace tb::session

@@ -33,6 +33,7 @@ ALLOWED = {
             "box/command.h", "box/records.h"},
     "session": {"sandbox", "registry", "policy", "storage", "base", "os/test_dir.h"},
     "hooks": {"session", "sandbox", "net", "http", "os", "base"},
+    "audit": {"match", "os", "base"},
     "store": {"session", "base", "os/test_dir.h", "hooks/outbox.h"},
     "shell": {"sandbox", "base"},
     "code": {"session", "shell", "sandbox", "base"},
@@ -41,7 +42,7 @@ ALLOWED = {
     "storage": {"sandbox", "os", "base"},
     "auth": {"net", "http", "os", "base", "store/sqlite.h", "store/schema.h"},
     "api": {"auth", "session", "registry", "storage", "shell", "code", "sandbox", "hooks", "net",
-            "http", "base"},
+            "audit", "http", "base"},
 }
 SEES_ALL = {"", "cli", "embed"}
 

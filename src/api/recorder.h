@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who writes down what was asked of the server, by whom, and what it answered.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "http/message.h"
+
+namespace tb::api {
+
+// A request, at its end.
+struct Asked {
+  const http::Request& request;
+  std::string_view pattern = {};      // of its route; empty: no route has its path and method
+  std::vector<std::string> captured;  // by the pattern
+  int status = 0;                     // 0: nobody was answered
+  std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
+};
+
+class Recorder {
+ public:
+  virtual ~Recorder() = default;
+  // Each has an end, whatever becomes of it.
+  virtual void began(const http::Request& request) = 0;
+  virtual void ended(Asked& asked) = 0;
+};
+
+}  // namespace tb::api

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/trail.h"
+
+#include <algorithm>
+#include <array>
+
+namespace tb::api {
+namespace {
+
+using std::chrono::microseconds;
+
+// What machines ask again and again, and what is the same for everybody.
+constexpr std::array<std::string_view, 8> kUnrecorded{
+    "/", "/health", "/healthz", "/readyz", "/metrics", "/docs", "/redoc", "/openapi.json"};
+
+bool is_recorded(const Asked& asked) {
+  const std::string& method = asked.request.method;
+  if (method == "OPTIONS") return false;
+  if (method != "GET" && method != "HEAD") return true;
+  return std::find(kUnrecorded.begin(), kUnrecorded.end(), asked.pattern) == kUnrecorded.end();
+}
+
+// Paths that name a session name it first.
+bool names_session(std::string_view pattern) {
+  return pattern.starts_with("/api/sessions/{}") || pattern == "/status/{}";
+}
+
+}  // namespace
+
+void Trail::began(const http::Request& request) { open_[request.id.data()]; }
+
+Trail::Note* Trail::find(const session::Who& who) {
+  const auto note = who.request.empty() ? open_.end() : open_.find(who.request.data());
+  return note == open_.end() ? nullptr : &note->second;
+}
+
+void Trail::about(const session::Who& who) {
+  Note* note = find(who);
+  if (!note || !note->session.empty()) return;
+  note->session = who.session;
+  note->thread = who.thread;
+  note->user = who.user;
+}
+
+void Trail::asked_for(const session::Who& who, std::string_view command) {
+  Note* note = find(who);
+  if (!note) return;
+  about(who);
+  note->command = command;
+}
+
+void Trail::ended(Asked& asked) {
+  const http::Request& request = asked.request;
+  const auto note = open_.extract(request.id.data());
+  if (!is_recorded(asked)) return;
+  audit::Entry entry;
+  entry.at = std::chrono::system_clock::now();
+  entry.action = request.method + " ";
+  entry.action += asked.pattern.empty() ? "(no route)" : asked.pattern;
+  entry.status = asked.status;
+  entry.duration =
+      std::chrono::duration_cast<microseconds>(std::chrono::steady_clock::now() - asked.began);
+  entry.address = request.peer;
+  if (const auto forwarded = request.headers.find("X-Forwarded-For")) entry.forwarded = *forwarded;
+  if (!note.empty()) {
+    entry.session = std::move(note.mapped().session);
+    entry.thread = std::move(note.mapped().thread);
+    entry.user = std::move(note.mapped().user);
+    entry.command = std::move(note.mapped().command);
+  }
+  if (entry.session.empty() && !asked.captured.empty() && names_session(asked.pattern)) {
+    entry.session = asked.captured.front();
+  }
+  if (asked.pattern.empty()) entry.target = request.target;
+  entry.request = request.id;
+  log_.write(std::move(entry));
+}
+
+void Trail::happened(const session::Told& told) {
+  audit::Entry entry;
+  entry.at = told.at;
+  entry.action = session::name_of(told.what);
+  entry.result = "ok";
+  entry.tenant = told.tenant;
+  entry.session = told.session;
+  entry.thread = told.thread;
+  log_.write(std::move(entry));
+}
+
+}  // namespace tb::api
