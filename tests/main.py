@@ -193,9 +193,7 @@ BESIDE = [
                                                ["test_troubles.py"])),
     ("vm", vm),
 ]
-LAST = [
-    ("asan", asan),
-]
+LAST = [("asan", asan)]
 STAGES = FIRST + BESIDE + LAST
 LONG = [
     ("unit", unit_release),
@@ -206,6 +204,7 @@ LONG = [
     ("soak", lambda: pytest("tests/faults", "--long")),
     ("e2b-files", lambda: pytest("tests/e2b/test_file_operations.py", "--long")),
     ("deploy-long", lambda: pytest("tests/deploy", "--long", "-m", "long")),
+    ("schemathesis", lambda: pytest("tests/schemathesis")),
     ("cluster-long", lambda: pytest("tests/cluster", "--long", "-m", "long")),
 ]
 

@@ -59,7 +59,9 @@ audit::Query read_query(const http::Request& request) {
 }
 
 awaitable<http::Response> list(audit::Log& log, asio::thread_pool& disk, Call& call) {
-  const audit::Query query = read_query(call.exchange.request());
+  audit::Query query = read_query(call.exchange.request());
+  // Who does not run the server sees what was done in its own name.
+  if (!call.principal.operates()) query.tenant = call.principal.tenant;
   auto work = [&log, query] {
     log.flush(kPatience);
     return audit::read_back(log.settings().dir, log.settings().keep, query);

@@ -14,21 +14,23 @@ bool owns(const auth::Principal& who, const session::Session& session) {
   return session.spec.tenant == who.tenant && may_touch(who, session.id);
 }
 
-std::shared_ptr<session::Session> if_owned(const Call& call,
+std::shared_ptr<session::Session> if_owned(const Service& service, const Call& call,
                                            std::shared_ptr<session::Session> session) {
-  return session && owns(call.principal, *session) ? session : nullptr;
+  if (!session || !owns(call.principal, *session)) return nullptr;
+  service.sessions.events().about(session->who(call.request_id));
+  return session;
 }
 
 }  // namespace
 
 std::shared_ptr<session::Session> find_own_session(const Service& service, const Call& call,
                                                    const std::string& id) {
-  return if_owned(call, service.sessions.find(id));
+  return if_owned(service, call, service.sessions.find(id));
 }
 
 std::shared_ptr<session::Session> find_own_thread(const Service& service, const Call& call,
                                                   const std::string& thread) {
-  return if_owned(call, service.sessions.find_thread(thread, call.principal.tenant));
+  return if_owned(service, call, service.sessions.find_thread(thread, call.principal.tenant));
 }
 
 std::shared_ptr<session::Session> get_own_session(const Service& service, const Call& call) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "auth/principal.h"
 #include "http/message.h"
 
 namespace tb::api {
@@ -15,6 +16,7 @@ struct Asked {
   const http::Request& request;
   std::string_view pattern = {};      // of its route; empty: no route has its path and method
   std::vector<std::string> captured;  // by the pattern
+  auth::Principal principal = {};     // who asks, once that is known
   int status = 0;                     // 0: nobody was answered
   std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
 };

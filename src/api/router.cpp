@@ -153,12 +153,14 @@ awaitable<auth::Principal> Router::admit(const http::Request& request, const Rul
   co_return principal;
 }
 
-awaitable<http::Response> Router::answer(http::Exchange& exchange, Found found) const {
+awaitable<http::Response> Router::answer(http::Exchange& exchange, Found found,
+                                         Asked& asked) const {
   if (forged_by_browser(exchange.request())) {
     throw http::HttpError{415, "send application/json from a browser"};
   }
   if (!found.route) co_return refuse_method(exchange);
   auth::Principal principal = co_await admit(exchange.request(), found.route->rule);
+  if (recorder_) asked.principal = principal;
   Call call{exchange, std::move(found.captured), exchange.request().id, std::move(principal)};
   co_return co_await found.route->route.respond(call);
 }
@@ -176,7 +178,7 @@ class Recorded {
   }
   Recorded(const Recorded&) = delete;
   Recorded& operator=(const Recorded&) = delete;
-  int& status() { return asked_.status; }
+  Asked& asked() { return asked_; }
 
  private:
   Recorder* recorder_;  // null: nobody writes it down
@@ -189,36 +191,36 @@ awaitable<void> Router::handle(http::Exchange& exchange) const {
   cors_.add_headers(exchange);
   Found found = find(exchange.request());
   session::CountedRequest counted{found.route ? found.route->metrics : other_};
-  Asked asked{exchange.request()};
+  Asked asked{.request = exchange.request()};
   if (found.route && recorder_) {
     asked.pattern = found.route->route.pattern;
     asked.captured = found.captured;
   }
   Recorded recorded{recorder_, std::move(asked)};
-  co_await handle(exchange, std::move(found), recorded.status());
-  counted.status = recorded.status();
+  co_await handle(exchange, std::move(found), recorded.asked());
+  counted.status = recorded.asked().status;
 }
 
-// `status` is set once the answer was heard: it may be that nobody was there.
-awaitable<void> Router::handle(http::Exchange& exchange, Found found, int& status) const {
+// The status is set once the answer was heard: it may be that nobody was there.
+awaitable<void> Router::handle(http::Exchange& exchange, Found found, Asked& asked) const {
   http::Response response;
   std::exception_ptr failure;
   try {
-    response = co_await answer(exchange, std::move(found));
+    response = co_await answer(exchange, std::move(found), asked);
   } catch (...) {
     failure = std::current_exception();
   }
   if (exchange.answered()) {
     // Too late for a status: the server cuts the connection, which the client can see.
     if (failure) std::rethrow_exception(failure);
-    status = response.status;
+    asked.status = response.status;
     co_return;
   }
   if (failure) response = error_response(failure, exchange.request().id);
   const int answered = response.status;
   if (unsettled_ && unsettled_()) co_await settle_();
   co_await exchange.respond(std::move(response));
-  status = answered;
+  asked.status = answered;
 }
 
 }  // namespace tb::api

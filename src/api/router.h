@@ -74,8 +74,8 @@ class Router {
     std::vector<std::string> captured = {};
   };
   Found find(const http::Request& request) const;
-  awaitable<void> handle(http::Exchange& exchange, Found found, int& status) const;
-  awaitable<http::Response> answer(http::Exchange& exchange, Found found) const;
+  awaitable<void> handle(http::Exchange& exchange, Found found, Asked& asked) const;
+  awaitable<http::Response> answer(http::Exchange& exchange, Found found, Asked& asked) const;
   awaitable<auth::Principal> admit(const http::Request& request, const Rule& rule) const;
   std::string methods_of(const http::Request& request) const;
   http::Response refuse_method(http::Exchange& exchange) const;

@@ -60,6 +60,10 @@ void Trail::ended(Asked& asked) {
   entry.status = asked.status;
   entry.duration =
       std::chrono::duration_cast<microseconds>(std::chrono::steady_clock::now() - asked.began);
+  const auth::Principal& who = asked.principal;
+  entry.tenant = who.tenant;
+  entry.key = who.key;
+  if (!who.key.empty() || !who.tenant.empty()) entry.role = auth::name_of(who.role);
   entry.address = request.peer;
   if (const auto forwarded = request.headers.find("X-Forwarded-For")) entry.forwarded = *forwarded;
   if (!note.empty()) {

@@ -9,6 +9,6 @@
 namespace tb::api {
 
 // Whose webhooks and deliveries a call is about.
-std::string tenant_of(const Call& call);
+inline const std::string& tenant_of(const Call& call) { return call.principal.tenant; }
 
 }  // namespace tb::api

@@ -141,9 +141,6 @@ awaitable<http::Response> replay(Service& service, Call& call) {
 
 }  // namespace
 
-// One place: whose webhooks, deliveries and events these are.
-std::string tenant_of(const Call&) { return {}; }
-
 void add_webhook_routes(Router& router, Service& service) {
   router.add("POST", "/api/webhooks", [&service](Call& call) { return create(service, call); });
   router.add("GET", "/api/webhooks", [&service](Call& call) { return list(service, call); });

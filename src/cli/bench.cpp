@@ -22,7 +22,7 @@ constexpr Group kGroups[] = {
     {"request", request_rows}, {"rush", rush_rows},     {"policy", policy_rows},
     {"files", file_rows},      {"list", list_rows},     {"throughput", throughput_rows},
     {"streams", stream_rows},  {"burst", burst_rows},   {"memory", memory_rows},
-    {"code", code_rows},       {"docker", docker_rows},
+    {"code", code_rows},       {"docker", docker_rows}, {"audit", audit_rows},
 };
 
 awaitable<void> run_groups(Bench& bench) {

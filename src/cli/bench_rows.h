@@ -61,5 +61,6 @@ awaitable<void> burst_rows(Bench& bench);
 awaitable<void> memory_rows(Bench& bench);
 awaitable<void> code_rows(Bench& bench);
 awaitable<void> docker_rows(Bench& bench);
+awaitable<void> audit_rows(Bench& bench);
 
 }  // namespace tb::cli

@@ -104,8 +104,6 @@ class Program {
     service_.logs = &logs_;
     if (cluster_) service_.directory = &cluster_->directory();
     service_.cluster_secret = config.cluster_secret;
-    hooks_.wire(events_, router_, service_);
-    audit_.wire(events_, router_, service_);
     add_routes();
     metrics_.http_connections.read_by(
         [this] { return static_cast<double>(server_.connections()); });
@@ -183,6 +181,8 @@ class Program {
   void add_routes() {
     router_.set_cors({config_.cors_origins});
     router_.set_guard(guard_);
+    hooks_.wire(events_, router_, service_);
+    audit_.wire(events_, router_, service_);
     api::add_seed_routes(router_, service_);
     api::add_file_routes(router_, service_);
     api::add_upload_routes(router_, service_);

@@ -88,6 +88,7 @@ awaitable<void> Callbacks::expect(std::shared_ptr<session::Session> session,
   delivery.id = delivery_id(session->id, *process);
   delivery.type = kType;
   delivery.url = process->info().notify_url;
+  delivery.tenant = session->spec.tenant;
   delivery.session = session->id;
   delivery.thread = session->spec.thread;
   delivery.process = process->id();

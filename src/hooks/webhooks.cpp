@@ -181,7 +181,8 @@ awaitable<bool> Webhooks::store(const std::vector<Delivery>& batch) {
 awaitable<void> Webhooks::settle() {
   const std::uint64_t wanted = told_;
   auto settled = [this, wanted] { return stored_ >= wanted || failing_; };
-  co_await done_.until(settled, settings_.patience);
+  // A disk that hangs is waited for once, and not by everybody.
+  if (!co_await done_.until(settled, settings_.patience)) failing_ = true;
 }
 
 // ---- Who wants to be told. ----
@@ -204,8 +205,8 @@ awaitable<Webhook> Webhooks::create(Webhook like) {
   const auto count = std::count_if(webhooks_.begin(), webhooks_.end(), own);
   if (webhooks_.size() >= settings_.in_all ||
       static_cast<std::size_t>(count) >= settings_.per_tenant) {
-    throw Error{Code::exhausted, "there are " + std::to_string(count) +
-                                     " webhooks already: remove one that is not needed"};
+    throw Error{Code::conflict, "there are " + std::to_string(count) +
+                                    " webhooks already: remove one that is not needed"};
   }
   like.id = "wh_" + name_after(make_uuid());
   like.secret = (like.secret.empty() ? Secret::make() : Secret::parse(like.secret)).text();

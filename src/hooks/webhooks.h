@@ -50,7 +50,7 @@ class Webhooks : public session::Listener {
   awaitable<void> settle();
 
   // `like` has all but id, secret (empty: one is made) and times. Throws Error{invalid} for an
-  // address that nothing is sent to, Error{exhausted} when there are too many.
+  // address that nothing is sent to, Error{conflict} when there are too many.
   awaitable<Webhook> create(Webhook like);
   std::vector<Webhook> list(const std::string& tenant) const;
   // Throws Error{not_found}, also for another tenant's.

@@ -170,7 +170,7 @@ TEST_F(WebhooksTest, TheirNumberHasAnEndAndTheirSecretsAreTheirOwn) {
     subscribe({});
     FAIL() << "a third";
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Code::exhausted);
+    EXPECT_EQ(error.code(), Code::conflict);
   }
   EXPECT_NO_THROW(subscribe({}, "another"));
   EXPECT_THROW(subscribe({"nothing"}, "third"), Error);

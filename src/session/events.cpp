@@ -137,8 +137,9 @@ void Events::command_started(sandbox::Process& process, const Who& who, std::str
   const auto running = std::make_shared<Running>(metrics_.commands_running);
   process.on_exit([this, running, ran, command = std::move(command), user = std::string{who.user},
                    thread = std::string{who.thread}, session = std::string{who.session},
-                   request = std::string{who.request}](const sandbox::Exit& exit) {
-    command_ended({user, thread, session, request}, command, exit, ran);
+                   request = std::string{who.request},
+                   tenant = std::string{who.tenant}](const sandbox::Exit& exit) {
+    command_ended({user, thread, session, request, tenant}, command, exit, ran);
   });
 }
 

@@ -31,6 +31,7 @@ struct Who {
   std::string_view thread = {};
   std::string_view session = {};
   std::string_view request = {};  // its id, as the request has it
+  std::string_view tenant = {};
 };
 
 // What is told to listeners (session/listener.h).

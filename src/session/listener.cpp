@@ -57,6 +57,7 @@ void Events::announce(Happening what, const Who& who, const std::string& key, co
   if (std::none_of(listeners_.begin(), listeners_.end(), wants)) return;
   Told told;
   told.what = what;
+  told.tenant = who.tenant;
   told.session = who.session;
   told.thread = who.thread;
   told.key = key;

@@ -221,7 +221,7 @@ awaitable<void> Sessions::drop_without_files(const Known& known, const std::vect
     if (std::find(answered.begin(), answered.end(), provider) == answered.end()) continue;
     co_await drop_row(id);
     if (directory_) directory_->release(thread_key(stored.tenant, stored.thread), id);
-    const Who who{stored.user, stored.thread, id};
+    const Who who{stored.user, stored.thread, id, {}, stored.tenant};
     const auto age = std::chrono::system_clock::now() - stored.created;
     events_.session_expired(who, std::chrono::duration_cast<Milliseconds>(age));
     log(LogLevel::info, "session_orphan_removed", {{"session", id.substr(0, 12)}});

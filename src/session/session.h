@@ -58,7 +58,9 @@ struct Session {
 
   WallTime expires() const { return last_activity + spec.idle; }
   std::string thread_key() const { return session::thread_key(spec.tenant, spec.thread); }
-  Who who(std::string_view request = {}) const { return {spec.user, spec.thread, id, request}; }
+  Who who(std::string_view request = {}) const {
+    return {spec.user, spec.thread, id, request, spec.tenant};
+  }
   Milliseconds age() const {
     return std::chrono::duration_cast<Milliseconds>(std::chrono::system_clock::now() - created);
   }

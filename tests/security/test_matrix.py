@@ -11,6 +11,8 @@ import pytest
 
 import server as lib
 from keys import make_key
+from webhook_rows import ROWS as WEBHOOK_ROWS
+from webhook_rows import make as make_hook
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOCKET = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
@@ -66,10 +68,6 @@ ROUTES = {
         WRITE, 101, S + "/processes/{process}/attach", headers=SOCKET),
     "GET /api/sessions/{session_id}/attach": Request(
         WRITE, 101, S + "/attach?start=true", headers=SOCKET),
-    "GET /api/webhooks/deliveries": Request(ADMIN, 200, "/api/webhooks/deliveries"),
-    "DELETE /api/webhooks/deliveries/{id}": Request(ADMIN, 404, "/api/webhooks/deliveries/msg_0"),
-    "POST /api/webhooks/deliveries/{id}/replay": Request(
-        ADMIN, 404, "/api/webhooks/deliveries/msg_0/replay"),
     "POST /api/sessions/{session_id}/shells": Request(WRITE, 201, S + "/shells", {}),
     "GET /api/sessions/{session_id}/shells": Request(READ, 200, S + "/shells"),
     "GET /api/sessions/{session_id}/shells/{shell_id}": Request(READ, 200, S + "/shells/{shell}"),
@@ -178,6 +176,7 @@ ROUTES = {
         WRITE, 200, S + "/contexts/{context}/restart"),
     "POST /api/sessions/{session_id}/contexts/{context_id}/interrupt": Request(
         WRITE, 409, S + "/contexts/{context}/interrupt"),
+    **{route: Request(*row) for route, row in WEBHOOK_ROWS.items()},
 }
 
 
@@ -201,7 +200,8 @@ class World:
         lib.wait_until(lambda: server.get("/api/sessions").status == 401, "keys count")
         lib.wait_until(lambda: self.ask(self.watcher, "GET", "/metrics").status == 200, "all do")
         self.names = {}
-        for kind in ("session", "process", "shell", "context", "file", "artifact", "volume"):
+        for kind in ("session", "process", "shell", "context", "file", "artifact", "volume",
+                     "webhook", "delivery"):
             self.make(kind)
         self.post("/create_session", {"user_id": "u", "thread_id": "t"})
         self.post("/api/volumes", {"name": "vol", "user_id": "u", "size_mb": 16})
@@ -243,6 +243,8 @@ class World:
         elif kind == "volume":
             self.names["volume"] = "v" + uuid.uuid4().hex
             self.post("/api/volumes", {"name": self.names["volume"], "user_id": "u", "size_mb": 1})
+        elif kind in ("webhook", "delivery"):
+            make_hook(self, kind)
         elif kind == "volume_file":
             self.put("/api/volumes/vol/content?user_id=u&path=gone", "hello")
 
@@ -309,7 +311,7 @@ def test_a_route_is_for_whom_it_is_for(world, route):
         assert reader.status == row.right, reader
     else:
         refused(reader, 403)
-    key = world.operator if row.access in (SERVER, ADMIN) else world.right
+    key = world.operator if row.access in (SERVER, ADMIN, "tenant") else world.right
     right = world.send(key, route, row)
     assert right.status == row.right, right
     world.names = kept

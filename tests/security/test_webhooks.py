@@ -69,4 +69,4 @@ def test_there_is_an_end_to_how_many_there_may_be(start_server):
     for _ in range(64):
         assert server.post("/api/webhooks", body).status == 201
     reply = server.post("/api/webhooks", body)
-    assert reply.status == 503 and "64 webhooks" in reply.json["error"]
+    assert reply.status == 409 and "64 webhooks" in reply.json["error"]
