@@ -58,6 +58,17 @@ def kernel_kib():
     return sum(told.get(name, 0) for name in KERNEL)
 
 
+def kernel_parts():
+    """The same in KiB by its parts, and of slabs each kind of object."""
+    told = meminfo()
+    parts = {name: told.get(name, 0) for name in KERNEL}
+    for line in read("/proc/slabinfo").splitlines()[2:]:
+        words = line.split()
+        # name, objects in use, objects, their size
+        parts[f"slab {words[0]}"] = int(words[2]) * int(words[3]) / 1024
+    return parts
+
+
 def rollup(pid, key):
     for line in read(f"/proc/{pid}/smaps_rollup").splitlines():
         if line.startswith(key + ":"):

@@ -153,20 +153,21 @@ def table(rows):
 
 
 def to_html(result):
-    told, rows = result["machine"], result["rows"]
-    skipped = "".join(f"<p>Left out: {html.escape(one['what'])}: {html.escape(one['why'])}</p>"
-                      for one in result["skipped"])
+    about, rows = result["machine"], result["rows"]
+    notes = [f"Left out: {one['what']}: {one['why']}" for one in result["skipped"]]
+    notes += [f"{what}: {report.details_in_words(told)}" for what, told in
+              result["details"].items() if told]
     sections = "".join(section(row, result["series"]) for row in unique(rows))
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Threadbox, measured {html.escape(told["date"][:10])}</title>
+<title>Threadbox, measured {html.escape(about["date"][:10])}</title>
 <style>{STYLE}</style></head><body>
 <h1>Threadbox beside the bare host and others</h1>
-<p>{html.escape(host.in_words(told))}; revision {html.escape(told["revision"])}; load before the
-run {told["load_before"]}; {html.escape(told["date"])}. {html.escape(report.summary(result))}.</p>
+<p>{html.escape(host.in_words(about))}; revision {html.escape(about["revision"])}; load before the
+run {about["load_before"]}; {html.escape(about["date"])}. {html.escape(report.summary(result))}.</p>
 <p>Every row alternates with its counterpart in one run: compare ratios, not times of two runs. The
 outlines show where samples lie, the bars their middle half, the lines p50 and (dashed) p99; scales
 are logarithmic where samples are far apart.</p>
-{table(rows)}{skipped}{sections}</body></html>
+{table(rows)}{"".join(f"<p>{html.escape(note)}</p>" for note in notes)}{sections}</body></html>
 """

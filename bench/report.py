@@ -78,12 +78,20 @@ def summary(result):
     return f"{held} of {len(judged)} asked rows held"
 
 
+def details_in_words(told):
+    if isinstance(told, dict):
+        return ", ".join(f"{name} {value:g}" for name, value in told.items())
+    return "; ".join(told)
+
+
 def to_text(result):
     table = [HEADS, *map(cells, result["rows"])]
     widths = [max(len(line[i]) for line in table) for i in range(len(HEADS))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip()
              for line in table]
     lines += [f"left out: {one['what']}: {one['why']}" for one in result["skipped"]]
+    lines += [f"{what}: {details_in_words(told)}" for what, told in result["details"].items()
+              if told]
     lines += [f"{host.in_words(result['machine'])}; revision {result['machine']['revision']}; "
               f"load before {result['machine']['load_before']}", summary(result)]
     return "\n".join(lines) + "\n"

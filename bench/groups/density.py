@@ -73,6 +73,7 @@ class Density:
                  "idle session, kernel": host.Batches(host.kernel_kib),
                  "idle session, cgroup": host.Batches(self.charged_kib)}
         wanted = self.options.sessions - FEW
+        before = host.kernel_parts()
         for batch in range(BATCHES):
             count = wanted // BATCHES + (batch < wanted % BATCHES)
             if count == 0:
@@ -82,6 +83,11 @@ class Density:
             for name, part in parts.items():
                 self.measured.add(name, part.done(count), "KiB")
             self.measured.say(f"{len(self.many) + FEW} sessions live")
+        after = host.kernel_parts()
+        each = {name: (kib - before.get(name, 0)) / wanted for name, kib in after.items()}
+        self.measured.details["kernel's part of an idle session, KiB"] = {
+            name: round(each[name], 1) for name in sorted(each, key=each.get, reverse=True)[:20]
+            if each[name] >= 1}
 
     def use(self):
         """What a command leaves behind: for a while its successor's shell, then whatever stays."""
