@@ -26,6 +26,7 @@ constexpr Group kGroups[] = {
     {"list", list_rows},
     {"throughput", throughput_rows},
     {"streams", stream_rows},
+    {"connections", connection_rows},
     {"burst", burst_rows},
     {"memory", memory_rows},
     {"code", code_rows},
