@@ -33,7 +33,7 @@ all sandboxes and itself, and the server ends with it.
 .B SIGHUP
 The server reads
 .B REGISTRY_DIR
-again.
+and the files of its certificate again.
 .TP
 .B SIGUSR1\\fR, \\fBSIGUSR2
 The server logs all that is worth a line; and again what
@@ -52,7 +52,7 @@ ends with the status of its command.
 VALUES = {"log-level": "debug info warning error off", "default-policy": "strict wide open",
           "debug": "true false", "log-json": "0 1", "log-commands": "true false",
           "allow-no-auth": "0 1", "aggressive-cleanup": "true false",
-          "webhook-allow-private": "true false"}
+          "webhook-allow-private": "true false", "tls-client-certs": "required optional"}
 PATHS = ("config", "docker")
 
 

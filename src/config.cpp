@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config.h"
 
-#include <charconv>
 #include <limits>
 
 #include "base/error.h"
+#include "config_guard.h"
 #include "config_rules.h"
 #include "hooks/signing.h"
 #include "net/address.h"
@@ -262,8 +262,10 @@ std::vector<Setting> cluster_settings() {
 }
 
 #ifdef TB_LIBRARY
-// Only a server connects to others: a library has neither the settings nor what checks them.
+// Only a server has a port and connects to others: a library has neither the settings nor what
+// checks them.
 std::vector<Setting> outgoing_settings() { return {}; }
+std::vector<Setting> port_settings() { return {}; }
 #else
 std::string apply_hook_secret(Config& config, const std::string& value) {
   try {
@@ -331,6 +333,7 @@ std::vector<Setting> outgoing_settings() {
   };
 }
 
+std::vector<Setting> port_settings() { return guard_settings(); }
 #endif
 
 std::vector<Setting> logging_settings() {
@@ -354,9 +357,9 @@ const std::vector<Setting>& settings() {
   static const std::vector<Setting> table = [] {
     std::vector<Setting> all;
     for (const auto& group :
-         {serving_settings, pool_settings, limits_settings, sessions_settings, storage_settings,
-          docker_settings, outgoing_settings, cluster_settings, elsewhere_settings,
-          logging_settings, audit_settings}) {
+         {serving_settings, port_settings, pool_settings, limits_settings, sessions_settings,
+          storage_settings, docker_settings, outgoing_settings, cluster_settings,
+          elsewhere_settings, logging_settings, audit_settings}) {
       for (Setting& setting : group()) all.push_back(std::move(setting));
     }
     return all;

@@ -23,10 +23,22 @@ struct E2bConfig {
   std::string ca_file;  // empty: the system's
 };
 
+// https on the server's port; without a certificate it is http.
+struct TlsConfig {
+  std::string certificate_file;
+  std::string key_file;
+  std::string client_ca_file;
+  bool client_required = true;
+  std::chrono::seconds hsts{31'536'000};
+};
+
 struct Config {
   std::string host = "127.0.0.1";
   std::uint16_t port = 5000;
   bool allow_no_auth = false;
+  TlsConfig tls;
+  std::size_t max_connections = 16'384;
+  std::size_t max_connections_per_address = 4096;  // 0: no such limit
   std::string state_dir;
   std::string worker_id = "standalone";
   std::string environment = "host";

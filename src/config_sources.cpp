@@ -78,6 +78,18 @@ std::string default_state_dir() {
   return "/tmp/threadbox-" + std::to_string(::geteuid());
 }
 
+void check_tls(const TlsConfig& tls, const std::function<void(const std::string&)>& complain) {
+  if (tls.certificate_file.empty() != tls.key_file.empty()) {
+    complain("TLS_CERT_FILE and TLS_KEY_FILE need each other: set both, or none");
+  }
+  if (!tls.client_ca_file.empty() && tls.certificate_file.empty()) {
+    complain("TLS_CLIENT_CA_FILE needs TLS_CERT_FILE and TLS_KEY_FILE");
+  }
+  if (!tls.client_required && tls.client_ca_file.empty()) {
+    complain("TLS_CLIENT_CERTS=optional needs TLS_CLIENT_CA_FILE, the authorities to trust");
+  }
+}
+
 // What concerns more than one setting.
 void check_together(const Config& config, const std::function<void(const std::string&)>& complain) {
   if (config.min_pool_size > config.pool_size) {
@@ -94,6 +106,7 @@ void check_together(const Config& config, const std::function<void(const std::st
   if (config.volume_size > config.max_volume_size) {
     complain("VOLUME_SIZE_MB must not be larger than MAX_VOLUME_SIZE_MB");
   }
+  check_tls(config.tls, complain);
 }
 
 std::string name_of(const Given& given) {

@@ -193,6 +193,24 @@ TEST(Config, BadValuesAreRefusedByName) {
   }
 }
 
+TEST(Config, WhatGuardsThePortIsRefusedByName) {
+  const std::pair<const char*, const char*> rows[] = {
+      {"TLS_CERT_FILE", "/a"},
+      {"TLS_KEY_FILE", "/a"},
+      {"TLS_CLIENT_CA_FILE", "/a"},
+      {"TLS_CLIENT_CERTS", "optional"},
+      {"TLS_CLIENT_CERTS", "no"},
+      {"TLS_HSTS_SECONDS", "63072001"},
+      {"MAX_CONNECTIONS", "15"},
+      {"MAX_CONNECTIONS", "1000001"},
+      {"MAX_CONNECTIONS_PER_ADDRESS", "1000001"},
+  };
+  for (const auto& [name, value] : rows) {
+    EXPECT_NE(complaint({{name, value}}).find(name), std::string::npos) << name << "=" << value;
+  }
+  EXPECT_EQ(complaint({{"TLS_CERT_FILE", "/a"}, {"TLS_KEY_FILE", "/b"}}), "");
+}
+
 TEST(Config, ProvidersMayHaveStandIns) {
   using Pairs = std::vector<std::pair<std::string, std::string>>;
   EXPECT_EQ(read({}).provider_aliases, (Pairs{{"docker", "native"}, {"e2b", "native"}}));

@@ -15,6 +15,7 @@ _threadbox() {
     --log-commands) words="true false" ;;
     --log-json) words="0 1" ;;
     --log-level) words="debug info warning error off" ;;
+    --tls-client-certs) words="required optional" ;;
     --webhook-allow-private) words="true false" ;;
     --config|--docker|--*-file|--*-dir)
       COMPREPLY=($(compgen -f -- "$current"))

@@ -18,11 +18,22 @@ struct Group {
   awaitable<void> (*add_rows)(Bench&);
 };
 constexpr Group kGroups[] = {
-    {"exec", exec_rows},       {"create", create_rows}, {"http", pooled_create_rows},
-    {"request", request_rows}, {"rush", rush_rows},     {"policy", policy_rows},
-    {"files", file_rows},      {"list", list_rows},     {"throughput", throughput_rows},
-    {"streams", stream_rows},  {"burst", burst_rows},   {"memory", memory_rows},
-    {"code", code_rows},       {"docker", docker_rows}, {"audit", audit_rows},
+    {"exec", exec_rows},
+    {"create", create_rows},
+    {"http", pooled_create_rows},
+    {"request", request_rows},
+    {"rush", rush_rows},
+    {"policy", policy_rows},
+    {"files", file_rows},
+    {"list", list_rows},
+    {"throughput", throughput_rows},
+    {"streams", stream_rows},
+    {"connections", connection_rows},
+    {"burst", burst_rows},
+    {"memory", memory_rows},
+    {"code", code_rows},
+    {"docker", docker_rows},
+    {"audit", audit_rows},
 };
 
 awaitable<void> run_groups(Bench& bench) {

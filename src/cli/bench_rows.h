@@ -57,6 +57,7 @@ awaitable<void> file_rows(Bench& bench);
 awaitable<void> list_rows(Bench& bench);
 awaitable<void> throughput_rows(Bench& bench);
 awaitable<void> stream_rows(Bench& bench);
+awaitable<void> connection_rows(Bench& bench);
 awaitable<void> burst_rows(Bench& bench);
 awaitable<void> memory_rows(Bench& bench);
 awaitable<void> code_rows(Bench& bench);

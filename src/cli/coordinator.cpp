@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/coordinator.h"
 
-#include <sys/resource.h>
-
 #include <boost/asio/signal_set.hpp>
 #include <csignal>
 #include <cstdio>
@@ -11,7 +9,9 @@
 #include "cli/access.h"
 #include "cli/cluster.h"
 #include "cli/commands.h"
+#include "cli/descriptors.h"
 #include "cli/engine.h"
+#include "cli/tls.h"
 #include "http/listener.h"
 #include "http/server.h"
 
@@ -32,15 +32,19 @@ cluster::Fleet::Settings fleet_settings(const Config& config) {
 }
 
 awaitable<void> serve_until(Signal& stop, const bool& stopping, cluster::Fleet& fleet,
-                            http::Server& server, int listener, const Config& config) {
+                            http::Server& server, int listener, const Config& config,
+                            PortTls* tls) {
   co_await fleet.open();
   const std::uint16_t port = http::port_of(listener);
-  server.listen(listener);
-  std::printf("threadbox %s coordinates at http://%s:%u\n", TB_VERSION, config.host.c_str(),
-              static_cast<unsigned>(port));
+  http::Secure secure;
+  if (tls) secure = tls->secure();
+  server.listen(listener, std::move(secure));
+  std::printf("threadbox %s coordinates at %s://%s:%u\n", TB_VERSION, tls ? "https" : "http",
+              config.host.c_str(), static_cast<unsigned>(port));
   std::fflush(stdout);
   while (!stopping) co_await stop.wait();
   co_await server.close(config.shutdown_grace);
+  if (tls) co_await tls->close();
   co_await fleet.close();
 }
 
@@ -50,17 +54,16 @@ int coordinator(const Config& config) {
   set_log(config.log_level, config.log_json);
   check_coordinator_exposure(config);
   cluster::Fleet::Settings settings = fleet_settings(config);
-  rlimit files{};
-  ::getrlimit(RLIMIT_NOFILE, &files);
-  files.rlim_cur = files.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &files);
+  raise_file_limit(config.max_connections);
+  const std::unique_ptr<PortTls> tls = PortTls::read(config);
   const int listener = http::bind_listener(config.host, config.port);
   drop_privileges(server_uid());
 
   asio::io_context loop{1};
+  if (tls) tls->watch(loop.get_executor(), nullptr);
   cluster::Fleet fleet{loop.get_executor(), std::move(settings)};
   cluster::Coordinator coordinator{loop.get_executor(), fleet};
-  http::Server server{loop.get_executor(), http::ServerLimits{},
+  http::Server server{loop.get_executor(), server_limits(config),
                       [&](http::Exchange& exchange) { return coordinator.handle(exchange); },
                       [](const std::string& where, std::exception_ptr failure) {
                         std::string what = "unknown";
@@ -81,7 +84,7 @@ int coordinator(const Config& config) {
   });
   std::exception_ptr failure;
   auto task = [&]() -> awaitable<void> {
-    co_await serve_until(stop, stopping, fleet, server, listener, config);
+    co_await serve_until(stop, stopping, fleet, server, listener, config, tls.get());
     signals.cancel();
   };
   asio::co_spawn(loop, task, [&](std::exception_ptr error) {

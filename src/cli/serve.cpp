@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/resource.h>
 
 #include <csignal>
 #include <cstdio>
@@ -15,9 +14,11 @@
 #include "cli/audit.h"
 #include "cli/cluster.h"
 #include "cli/commands.h"
+#include "cli/descriptors.h"
 #include "cli/engine.h"
 #include "cli/hooks.h"
 #include "cli/sandboxes.h"
+#include "cli/tls.h"
 #include "cli/watching.h"
 #include "http/listener.h"
 #include "http/server.h"
@@ -60,8 +61,9 @@ class Program {
  public:
   Program(asio::io_context& loop, const Config& config, registry::Registry& registry,
           const os::Supervisor& supervisor, HookFiles files, std::string e2b_authorities,
-          std::optional<ClusterStart> start)
+          std::optional<ClusterStart> start, PortTls* tls)
       : config_(config),
+        tls_(tls),
         registry_(registry),
         supervisor_(supervisor),
         events_(metrics_, config.log_commands),
@@ -90,7 +92,7 @@ class Program {
         audit_(config, metrics_),
         router_(metrics_),
         server_(
-            loop.get_executor(), server_limits(),
+            loop.get_executor(), server_limits(config),
             [this](http::Exchange& exchange) { return router_.handle(exchange); },
             [](const std::string& where, std::exception_ptr) {
               log(LogLevel::error, "request_failed", {{"where", where}});
@@ -99,12 +101,9 @@ class Program {
         heartbeat_(loop.get_executor(), supervisor),
         stop_(loop.get_executor()) {
     events_.keep_in(logs_);
-    service_.artifacts = &artifacts_;
-    service_.volumes = &volumes_;
-    service_.logs = &logs_;
-    if (cluster_) service_.directory = &cluster_->directory();
-    service_.cluster_secret = config.cluster_secret;
+    complete_service();
     add_routes();
+    if (tls_) tls_->watch(loop.get_executor(), &metrics_);
     metrics_.http_connections.read_by(
         [this] { return static_cast<double>(server_.connections()); });
     provider_.on_lost([this](bool in_order) {
@@ -122,8 +121,10 @@ class Program {
     stop_.notify_all();
   }
 
-  // The registry as its files are now; if anything is wrong with them, as it was.
+  // The registry and the certificate as their files are now; if anything is wrong with them, as
+  // they were.
   void reload() {
+    if (tls_) tls_->reload();
     try {
       registry_ = load_registry(config_);
       sessions_.restock();
@@ -158,13 +159,18 @@ class Program {
       provider_.keeper().tell(none);
     }
     const std::uint16_t port = http::port_of(listener);
-    server_.listen(listener);
+    if (tls_) {
+      server_.listen(listener, tls_->secure());
+    } else {
+      server_.listen(listener);
+    }
     introduce(welcome, port);
     supervisor_.tell("READY=1");
     while (!stopping_) co_await stop_.wait();
     supervisor_.tell("STOPPING=1");
     co_await server_.close(config_.shutdown_grace);
     if (cluster_) co_await cluster_->close();
+    if (tls_) co_await tls_->close();
     co_await volumes_.close();
     co_await artifacts_.close();
     co_await sessions_.close();
@@ -178,6 +184,14 @@ class Program {
   }
 
  private:
+  void complete_service() {
+    service_.artifacts = &artifacts_;
+    service_.volumes = &volumes_;
+    service_.logs = &logs_;
+    if (cluster_) service_.directory = &cluster_->directory();
+    service_.cluster_secret = config_.cluster_secret;
+  }
+
   void add_routes() {
     router_.set_cors({config_.cors_origins});
     router_.set_guard(guard_);
@@ -220,12 +234,6 @@ class Program {
     return std::make_unique<Cluster>(loop.get_executor(), config, std::move(*start));
   }
 
-  static http::ServerLimits server_limits() {
-    http::ServerLimits limits;
-    limits.connections_per_address = 1024;  // of 4096: one client can't take them all
-    return limits;
-  }
-
   static session::PoolSettings pool_settings(const Config& config) {
     session::PoolSettings settings;
     settings.size = config.pool_size;
@@ -262,7 +270,8 @@ class Program {
       if (row.state == 0 || row.name == "host sysctls") continue;
       weak += (weak.empty() ? "" : ", ") + row.name + " " + state_name(row.state);
     }
-    const std::string url = "http://" + config_.host + ":" + std::to_string(port);
+    const std::string url =
+        (tls_ ? "https://" : "http://") + config_.host + ":" + std::to_string(port);
     std::printf("threadbox %s is running at %s (state in %s)\n", TB_VERSION, url.c_str(),
                 config_.state_dir.c_str());
     std::printf("isolation: %s\n", weak.empty() ? "full: every barrier is present"
@@ -274,6 +283,7 @@ class Program {
   }
 
   const Config& config_;
+  PortTls* tls_;  // null: plain HTTP
   registry::Registry& registry_;
   const os::Supervisor& supervisor_;
   session::Metrics metrics_;
@@ -326,6 +336,11 @@ void check_cluster(const Config& config) {
                 "REDIS_HOST: sandboxes at E2B can't be kept by a lease yet; a worker of a cluster "
                 "has native sandboxes only: unset E2B_API_KEY and SANDBOX_PROVIDER"};
   }
+  if (!config.tls.certificate_file.empty()) {
+    throw Error{Code::invalid,
+                "REDIS_HOST: a worker of a cluster is spoken to by http yet: set TLS_CERT_FILE for "
+                "the coordinator instead, and keep workers on a network of their own"};
+  }
 }
 
 std::optional<ClusterStart> start_of_cluster(const Config& config, int listener) {
@@ -339,22 +354,16 @@ std::optional<ClusterStart> start_of_cluster(const Config& config, int listener)
   return start;
 }
 
-void raise_file_limit() {
-  rlimit limit{};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 }  // namespace
 
 int serve(const Config& config) {
   const os::Supervisor supervisor = os::Supervisor::of_environment();
   set_log(config.log_level, config.log_json);
-  raise_file_limit();
+  raise_file_limit(config.max_connections);
   check_cluster(config);
   registry::Registry registry = load_registry(config);  // while all files can be read
   check_exposure(config);
+  const std::unique_ptr<PortTls> tls = PortTls::read(config);
   const os::Fd lock = lock_state(config.state_dir);
   const int listener = http::bind_listener(config.host, config.port);
   prepare(config, registry.roots(), registry.directories());
@@ -370,7 +379,8 @@ int serve(const Config& config) {
                   supervisor,
                   std::move(files),
                   std::move(e2b_authorities),
-                  std::move(start)};
+                  std::move(start),
+                  tls.get()};
   Signals signals{loop};
   for (const int end : {SIGTERM, SIGINT}) signals.on(end, [&] { program.request_stop(); });
   signals.on(SIGHUP, [&] { program.reload(); });

@@ -32,16 +32,19 @@ constexpr std::size_t kHeadSlack = 4 << 10;
 }  // namespace
 
 Connection::Connection(asio::any_io_executor executor, int fd, std::string peer,
-                       ServerState& server)
-    : socket_(executor, fd), server_(server), parser_(server.limits.head) {
+                       ServerState& server, std::unique_ptr<SecureLayer> layer)
+    : socket_(executor, fd),
+      server_(server),
+      layer_(std::move(layer)),
+      parser_(server.limits.head) {
   parser_.set_peer(std::move(peer));
 }
 
 awaitable<void> Connection::serve() {
   try {
-    while (co_await serve_one()) {
-    }
+    co_await serve_all();
     if (broken_ && !abort_) co_await linger();
+    close_layer();
   } catch (const Disconnected&) {
   } catch (...) {
     // A cancelled wait; anything else is a fault of ours.
@@ -54,6 +57,16 @@ awaitable<void> Connection::serve() {
   }
   boost::system::error_code ignored;
   socket_.close(ignored);
+}
+
+awaitable<void> Connection::serve_all() {
+  if (layer_) {
+    // By a name: g++ 12 loses its way in a co_await behind &&.
+    const bool open = co_await open_layer();
+    if (!open) co_return;
+  }
+  while (co_await serve_one()) {
+  }
 }
 
 // One request and its response. False when the connection should end.
@@ -163,11 +176,16 @@ awaitable<std::size_t> Connection::receive(std::size_t buffer_limit, Clock::time
   const std::span<char> room = buffer_.prepare(buffer_limit);
   TB_ASSERT(!room.empty());
   reading_ = {.deadline = deadline};
-  const asio::mutable_buffer target{room.data(), room.size()};
-  const auto [error, got] =
-      co_await socket_.async_read_some(target, asio::as_tuple(asio::use_awaitable));
+  std::size_t got = 0;
+  if (layer_) {
+    got = co_await receive_secure(room);
+  } else {
+    const asio::mutable_buffer target{room.data(), room.size()};
+    const auto [error, read] =
+        co_await socket_.async_read_some(target, asio::as_tuple(asio::use_awaitable));
+    if (!error) got = read;
+  }
   reading_.deadline = kNever;
-  if (error) co_return 0;
   buffer_.commit(got);
   co_return got;
 }
@@ -250,6 +268,7 @@ awaitable<void> Connection::skip_body() {
 // say that it is over, then read on for a moment until the client has seen it and closes. Clients
 // that read no answer before they have sent all, as python-requests, get some more time.
 awaitable<void> Connection::linger() {
+  close_layer();  // What still comes is thrown away as it is.
   ::shutdown(socket_.native_handle(), SHUT_WR);
   const auto last = Clock::now() + server_.limits.linger_most;
   std::size_t progress = kLingerProgress;

@@ -16,6 +16,7 @@
 #include "http/parser.h"
 #include "http/read_buffer.h"
 #include "http/request_id.h"
+#include "http/secure_layer.h"
 #include "http/serialize.h"
 #include "http/server.h"
 #include "http/websocket.h"
@@ -29,6 +30,7 @@ struct ServerState {
   OnFailure on_failure;
   RequestIds ids;
   std::string date;       // For the Date header; renewed by the tick.
+  std::string hsts;       // Strict-Transport-Security of secured connections; may be empty.
   bool draining = false;  // No further request on any connection.
   bool closing = false;   // Coroutines are being cancelled.
 };
@@ -37,8 +39,9 @@ struct ServerState {
 // order of the responses is that of the requests and the queue is bounded.
 class Connection final : public Exchange, private WebSocketChannel {
  public:
-  // Owns `fd`, a connected socket that does not block.
-  Connection(boost::asio::any_io_executor executor, int fd, std::string peer, ServerState& server);
+  // Owns `fd`, a connected socket that does not block. `layer` may be null.
+  Connection(boost::asio::any_io_executor executor, int fd, std::string peer, ServerState& server,
+             std::unique_ptr<SecureLayer> layer);
 
   // Runs until the connection has ended; throws nothing.
   awaitable<void> serve();
@@ -76,7 +79,13 @@ class Connection final : public Exchange, private WebSocketChannel {
     bool disturbed = false;  // The wait was ended for the sake of another one: go on.
   };
 
+  awaitable<void> serve_all();
   awaitable<bool> serve_one();
+  awaitable<bool> open_layer();
+  awaitable<bool> wait_for(SecureLayer::Step step);
+  awaitable<void> answer_plainly();
+  awaitable<std::size_t> receive_secure(std::span<char> room);
+  void close_layer();
   awaitable<bool> read_head();
   ReadBuffer& input() override { return buffer_; }
   awaitable<std::size_t> receive(std::size_t buffer_limit, Clock::time_point deadline) override;
@@ -94,6 +103,7 @@ class Connection final : public Exchange, private WebSocketChannel {
   void reset();
   std::size_t take_body(std::span<char> out);
   bool push(Pieces& pieces) override;
+  bool push_bytes(FileBytes& bytes);
   void end_wait(Wait& wait);
   Peer look_at_peer() const;
   bool tell_of_peer();
@@ -108,6 +118,7 @@ class Connection final : public Exchange, private WebSocketChannel {
 
   boost::asio::posix::stream_descriptor socket_;
   ServerState& server_;
+  std::unique_ptr<SecureLayer> layer_;  // Null: bytes travel as they are.
   RequestParser parser_;
   ReadBuffer buffer_;
   std::string out_;

@@ -18,7 +18,13 @@ constexpr std::size_t kCopiedBody = 4 << 10;
 
 }  // namespace
 
-bool Connection::push(Pieces& pieces) { return push_pieces(socket_.native_handle(), pieces); }
+bool Connection::push(Pieces& pieces) {
+  return layer_ ? layer_->push(pieces) : push_pieces(socket_.native_handle(), pieces);
+}
+
+bool Connection::push_bytes(FileBytes& bytes) {
+  return layer_ ? layer_->push_file(bytes) : push_file(socket_.native_handle(), bytes);
+}
 
 awaitable<void> Connection::send(Pieces pieces) {
   if (!push(pieces)) co_await finish_sending(pieces);
@@ -31,7 +37,7 @@ awaitable<void> Connection::finish_sending(Pieces pieces) {
 }
 
 awaitable<void> Connection::send_file(FileBytes bytes) {
-  while (!push_file(socket_.native_handle(), bytes)) co_await wait_writable();
+  while (!push_bytes(bytes)) co_await wait_writable();
 }
 
 awaitable<void> Connection::wait_writable() {
@@ -58,6 +64,7 @@ HeadFraming Connection::start_framing(const Response& response) {
   if (request().id.empty()) parser_.set_id(server_.ids.make());
   if (!response.find("X-Request-Id")) framing.request_id = request().id;
   framing.added = added_headers_;
+  if (layer_) framing.hsts = server_.hsts;
   return framing;
 }
 

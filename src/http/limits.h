@@ -20,6 +20,7 @@ struct ServerLimits {
   HeadLimits head;
   std::size_t connections = 4096;           // Beyond: 503 and close.
   std::size_t connections_per_address = 0;  // The same; 0: no limit. A /64 of IPv6 is one address.
+  Milliseconds handshake = 10s;             // Of TLS, from the accept to its end.
   Milliseconds header = 10s;       // From the first byte of a head (or the accept) to its end.
   Milliseconds body_idle = 30s;    // Waiting for the next `body_progress` bytes of a body.
   Bytes body_progress{1024};       // So one byte a second is no progress.

@@ -62,7 +62,8 @@ struct Request {
   std::vector<Parameter> query;  // Form-style: percent-decoded, '+' is a space.
   int version = 11;              // 10 or 11.
   Headers headers;
-  std::string peer;  // The address of the other end, without port; "unix" for a unix socket.
+  std::string peer;       // The address of the other end, without port; "unix" for a unix socket.
+  std::string peer_name;  // The subject of its certificate, if it has shown a good one.
   // Names this request in logs and in the answer's X-Request-Id: 1 to 64 of [A-Za-z0-9._-]. The
   // client's own X-Request-Id if it is such a name.
   std::string id;

@@ -20,7 +20,7 @@ class RequestParser {
  public:
   explicit RequestParser(const HeadLimits& limits) : scanner_(limits) {}
 
-  // Forgets the request, except for `peer`, and makes ready for the next one.
+  // Forgets the request, except for the peer, and makes ready for the next one.
   void reset();
 
   // `bytes` is all that has arrived since reset(). Returns how many of them the head takes, or 0
@@ -30,6 +30,7 @@ class RequestParser {
   // What follows is valid once parse_head() has succeeded.
   const Request& request() const { return request_; }
   void set_peer(std::string peer) { request_.peer = std::move(peer); }
+  void set_peer_name(std::string name) { request_.peer_name = std::move(name); }
   void set_id(std::string id) { request_.id = std::move(id); }
   bool keep_alive() const { return keep_alive_; }
   bool expects_continue() const { return expects_continue_; }

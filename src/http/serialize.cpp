@@ -51,6 +51,7 @@ void append_framing(std::string& out, const HeadFraming& framing, bool upgrades)
   if (framing.keep_alive) out += "Connection: keep-alive\r\n";
   if (!framing.date.empty()) append_field(out, "Date", framing.date);
   if (!framing.request_id.empty()) append_field(out, "X-Request-Id", framing.request_id);
+  if (!framing.hsts.empty()) append_field(out, "Strict-Transport-Security", framing.hsts);
   for (const Header& header : framing.added) append_field(out, header.name, header.value);
 }
 

@@ -23,6 +23,7 @@ struct HeadFraming {
   bool keep_alive = false;  // Said only to HTTP/1.0, where closing is the custom.
   std::string_view date;
   std::string_view request_id;
+  std::string_view hsts;          // Of Strict-Transport-Security; empty: none.
   std::span<const Header> added;  // Headers beside those of the response.
 };
 

@@ -33,9 +33,9 @@ constexpr std::string_view kFull =
     "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 1\r\n"
     "Connection: close\r\n\r\n";
 
-// Says why, if the kernel takes it at once, and closes.
-void turn_away(int fd) {
-  ::send(fd, kFull.data(), kFull.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+// Says why, if the kernel takes it at once, and closes; who speaks TLS could not read it.
+void turn_away(int fd, bool secure) {
+  if (!secure) ::send(fd, kFull.data(), kFull.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   ::close(fd);
 }
 
@@ -56,16 +56,18 @@ class Server::Impl {
     tasks_.spawn("http tick", [this] { return tick(); });
   }
 
-  void listen(int fd) {
+  void listen(int fd, Secure secure) {
     auto listener = listeners_.emplace(listeners_.end(), executor_, fd);
-    listener->non_blocking(true);  // One that was handed to us may block.
+    listener->socket.non_blocking(true);  // One that was handed to us may block.
+    if (!secure.hsts.empty()) state_.hsts = secure.hsts;
+    listener->secure = std::move(secure);
     tasks_.spawn("http accept", [this, listener] { return accept(*listener); });
   }
 
   awaitable<void> close(Milliseconds drain) {
     state_.draining = true;
     boost::system::error_code ignored;
-    for (auto& listener : listeners_) listener.close(ignored);
+    for (Listener& listener : listeners_) listener.socket.close(ignored);
     for (auto& connection : connections_) connection->drain();
     const auto deadline = Clock::now() + drain;
     while (!connections_.empty() && Clock::now() < deadline) co_await changed_.wait();
@@ -78,6 +80,11 @@ class Server::Impl {
 
  private:
   using Connections = std::list<std::shared_ptr<Connection>>;
+  struct Listener {
+    Listener(asio::any_io_executor executor, int fd) : socket(executor, fd) {}
+    asio::posix::stream_descriptor socket;
+    Secure secure;
+  };
 
   awaitable<void> tick() {
     asio::steady_timer timer{executor_};
@@ -91,27 +98,28 @@ class Server::Impl {
     }
   }
 
-  awaitable<void> accept(asio::posix::stream_descriptor& listener) {
+  awaitable<void> accept(Listener& listener) {
     asio::steady_timer pause{executor_};
     while (!state_.draining) {
-      const auto [error] = co_await listener.async_wait(asio::posix::descriptor_base::wait_read,
-                                                        asio::as_tuple(asio::use_awaitable));
+      const auto [error] = co_await listener.socket.async_wait(
+          asio::posix::descriptor_base::wait_read, asio::as_tuple(asio::use_awaitable));
       if (error) co_return;
-      if (accept_batch(listener.native_handle())) continue;
+      if (accept_batch(listener)) continue;
       pause.expires_after(kAcceptPause);
       co_await pause.async_wait(asio::use_awaitable);
     }
   }
 
   // Takes the connections that wait, but not too many at once. False when out of resources.
-  bool accept_batch(int listener) {
+  bool accept_batch(Listener& listener) {
     for (int i = 0; i < kAcceptBatch; ++i) {
       sockaddr_storage address{};
       socklen_t size = sizeof address;
-      const int fd = ::accept4(listener, reinterpret_cast<sockaddr*>(&address), &size,
-                               SOCK_NONBLOCK | SOCK_CLOEXEC);
+      const int fd =
+          ::accept4(listener.socket.native_handle(), reinterpret_cast<sockaddr*>(&address), &size,
+                    SOCK_NONBLOCK | SOCK_CLOEXEC);
       if (fd >= 0) {
-        admit(fd, PeerAddress{address});
+        admit(fd, PeerAddress{address}, listener.secure);
       } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
         return false;
       } else if (errno == EAGAIN) {
@@ -122,19 +130,25 @@ class Server::Impl {
     return true;
   }
 
-  void admit(int fd, const PeerAddress& peer) {
+  void admit(int fd, const PeerAddress& peer, const Secure& secure) {
     std::size_t& of_this_address = per_address_[peer.key()];
     const std::size_t most = state_.limits.connections_per_address;
     if (connections_.size() >= state_.limits.connections ||
         (most != 0 && !peer.key().empty() && of_this_address >= most)) {
       if (of_this_address == 0) per_address_.erase(peer.key());
-      return turn_away(fd);
+      return turn_away(fd, secure.wrap != nullptr);
     }
     ++of_this_address;
     const int on = 1;  // Fails on a unix socket, which has no such delay.
     ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     ::setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsent, sizeof kUnsent);
-    auto connection = std::make_shared<Connection>(executor_, fd, peer.text(), state_);
+    std::unique_ptr<SecureLayer> layer;
+    if (secure.wrap) {
+      layer = secure.wrap(fd, peer.text());
+      TB_ASSERT(layer);  // never in plain text instead
+    }
+    auto connection =
+        std::make_shared<Connection>(executor_, fd, peer.text(), state_, std::move(layer));
     auto entry = connections_.insert(connections_.end(), std::move(connection));
     tasks_.spawn("http", [this, entry, key = peer.key()] { return run(entry, key); });
   }
@@ -150,7 +164,7 @@ class Server::Impl {
   asio::any_io_executor executor_;
   ServerState state_;
   Signal changed_;  // The tick came, or a connection ended while draining.
-  std::list<asio::posix::stream_descriptor> listeners_;
+  std::list<Listener> listeners_;
   Connections connections_;
   std::unordered_map<std::string, std::size_t> per_address_;
   TaskGroup tasks_;
@@ -162,7 +176,9 @@ Server::Server(asio::any_io_executor executor, ServerLimits limits, Handler hand
 
 Server::~Server() = default;
 
-void Server::listen(int listening_fd) { impl_->listen(listening_fd); }
+void Server::listen(int listening_fd, Secure secure) {
+  impl_->listen(listening_fd, std::move(secure));
+}
 
 awaitable<void> Server::close(std::chrono::milliseconds drain) { return impl_->close(drain); }
 

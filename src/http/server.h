@@ -13,6 +13,7 @@
 
 #include "http/exchange.h"
 #include "http/limits.h"
+#include "http/secure_layer.h"
 
 namespace tb::http {
 
@@ -35,7 +36,7 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   // Serves the connections of a bound, listening TCP or unix socket, which it owns from here on.
-  void listen(int listening_fd);
+  void listen(int listening_fd, Secure secure = {});
 
   // Accepts no more, closes idle connections, lets requests in progress finish until `drain` is
   // over, then cancels the rest and waits for its end.

@@ -9,6 +9,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <future>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -23,12 +24,13 @@ namespace tb::http {
 
 class TestServer {
  public:
-  TestServer(Handler handler, ServerLimits limits = {}, OnFailure on_failure = {})
+  TestServer(Handler handler, ServerLimits limits = {}, OnFailure on_failure = {},
+             Secure secure = {})
       : tasks_(io_.get_executor(), [](const std::string&, std::exception_ptr) {}),
         server_(io_.get_executor(), limits, std::move(handler), std::move(on_failure)) {
     const int fd = bind_listener("127.0.0.1", 0);
     port_ = port_of(fd);
-    server_.listen(fd);
+    server_.listen(fd, std::move(secure));
     thread_ = std::thread{[this] { io_.run(); }};
   }
 
@@ -46,6 +48,17 @@ class TestServer {
     asio::post(io_, [this, drain] {
       tasks_.spawn("close", [this, drain]() -> awaitable<void> { co_await server_.close(drain); });
     });
+  }
+
+  // Does it in the server's own thread.
+  template <class Act>
+  void run(Act act) {
+    std::promise<void> done;
+    asio::post(io_, [&] {
+      act();
+      done.set_value();
+    });
+    done.get_future().wait();
   }
 
   std::uint16_t port() const { return port_; }
@@ -88,6 +101,7 @@ class Wire {
     }
     return true;
   }
+  int fd() const { return fd_; }
   void half_close() { ::shutdown(fd_, SHUT_WR); }
 
   // Reads once: false at the end or when the time is over; the rest is in text().

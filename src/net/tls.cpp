@@ -11,6 +11,7 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include "base/error.h"
+#include "net/openssl.h"
 
 namespace tb::net {
 namespace {
@@ -26,13 +27,8 @@ constexpr const char* kBundles[] = {
     "/etc/ssl/cert.pem",
 };
 
-// Before the first use of the library. Its configuration may name modules to load, which a static
-// program can't.
-bool start_library() { return ::OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr) == 1; }
-
 asio::ssl::context make_context() {
-  static const bool started = start_library();
-  TB_ASSERT(started);
+  start_openssl();
   asio::ssl::context context{asio::ssl::context::tls_client};
   TB_ASSERT(::SSL_CTX_set_min_proto_version(context.native_handle(), TLS1_2_VERSION) == 1);
   context.set_verify_mode(asio::ssl::verify_peer);

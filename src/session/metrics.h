@@ -61,6 +61,10 @@ enum class HookResult { delivered, retried, dead, refused };
 inline constexpr std::array<std::string_view, 4> kHookResultNames{"delivered", "retried", "dead",
                                                                   "refused"};
 
+// Of TLS on the server's port.
+enum class Handshake { done, failed };
+inline constexpr std::array<std::string_view, 2> kHandshakeNames{"done", "failed"};
+
 // The requests of one route. A route is what the program's own table says, never what was asked.
 class RouteMetrics {
  public:
@@ -197,6 +201,12 @@ struct Metrics {
   // HTTP; the routes follow when they are registered.
   Gauge& http_connections =
       registry.gauge("threadbox_http_connections", "HTTP connections that are open.");
+  CounterSet<Handshake> tls_handshakes{registry, "threadbox_tls_handshakes_total",
+                                       "TLS handshakes that ended, by result.", "result",
+                                       kHandshakeNames};
+  Gauge& tls_expires =
+      registry.gauge("threadbox_tls_certificate_expires_timestamp_seconds",
+                     "When the certificate of the server's port ends; 0 without one.");
 
  private:
   void add_process();

@@ -139,7 +139,7 @@ class Attached(WebSocket):
     """Keeps what came: bytes in `data`, text frames in `told`."""
 
     def __init__(self, server, path, **options):
-        super().__init__("127.0.0.1", server.port, path, **options)
+        super().__init__("127.0.0.1", server.port, path, tls=server.tls, **options)
         self.data, self.told, self.ended = b"", [], None
 
     def tell(self, **message):

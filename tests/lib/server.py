@@ -36,7 +36,7 @@ SETTINGS = re.compile(r"^(HOST|PORT|ALLOW_NO_AUTH|STATE_DIR|WORKER_ID|ENVIRONMEN
                       r"SHUTDOWN_\w+|KEEPER_GRACE|LOG_\w+|DEBUG|REDIS_\w+|\w+_CLEANUP|POOL_\w+|"
                       r"CONTAINER_\w+|WORKSPACE_DIR|HOST_WORKSPACE_PATH|SANDBOX_\w+|DOCKER_\w+|"
                       r"(ARTIFACT|AUDIT|CLEANUP|CLUSTER|E2B|VOLUME|SESSION|WEBHOOK|PRESTART)_\w+|"
-                      r"THREADBOX_\w+|STORAGE_PATH|ADVERTISE_URL|WORKERS)$")
+                      r"THREADBOX_\w+|STORAGE_PATH|ADVERTISE_URL|WORKERS|(TLS|CREATE|LIMITS)_\w+)$")
 AHEAD = re.compile(r"bash: started ahead|bash\0-c\0 +\0")
 
 
@@ -97,13 +97,11 @@ class Reply:
 class Server:
     """`threadbox serve` with a state directory of its own. Settings are environment variables."""
 
-    def __init__(self, state_dir=None, binary=BINARY, preexec=None, **settings):
+    def __init__(self, state_dir=None, binary=BINARY, preexec=None, tls=None, **settings):
         self.state_dir = state_dir or tempfile.mkdtemp(prefix="tb-", dir=PLACE)
-        self.binary = binary
-        self.preexec = preexec
+        self.binary, self.preexec, self.tls = binary, preexec, tls  # its clients' SSLContext
         self.settings = {**DEFAULTS, **{name: str(value) for name, value in settings.items()}}
-        self.process = None
-        self.lines = []
+        self.process, self.lines = None, []
         self.port = self.key = None  # an API key goes with every request
         self.log_path = pathlib.Path(self.state_dir + ".log")
 
@@ -128,7 +126,7 @@ class Server:
             self.process = self.spawn("serve", stdout=subprocess.PIPE, stderr=log)
         self.lines = self.read_lines(4, PATIENCE * 2 if seconds is None else seconds)
         assert len(self.lines) == 4, f"did not start: {self.lines} {self.log()[-2000:]}"
-        self.port = int(re.search(r"http://[^ ]*:(\d+)", self.lines[0])[1])
+        self.port = int(re.search(r"https?://[^ ]*:(\d+)", self.lines[0])[1])
         return self
 
     def read_lines(self, count, seconds):
@@ -269,7 +267,9 @@ class Server:
     # ---- HTTP ----
 
     def connect(self, seconds=60):
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=seconds)
+        options = {"context": self.tls} if self.tls else {}
+        kind = http.client.HTTPSConnection if self.tls else http.client.HTTPConnection
+        return kind("127.0.0.1", self.port, timeout=seconds, **options)
 
     def request(self, method, path, body=None, headers=None, seconds=60):
         connection = self.connect(seconds)
