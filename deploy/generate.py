@@ -63,6 +63,7 @@ class Command:
         # "--rounds UINT [300]" is the option with its value.
         self.options = [(left, right) for left, right in rows if "--help" not in left]
         self.positionals = help_rows(text, "Positionals")
+        self.below = [one for one, _ in help_rows(text, "Subcommands")]
 
     def flags(self):
         return [re.search(r"--([\w-]+)", left)[1] for left, _ in self.options]
@@ -85,9 +86,15 @@ def ask(binary, *words):
     return subprocess.run([binary, *words], check=True, text=True, capture_output=True).stdout
 
 
-def commands_of(binary):
-    rows = help_rows(ask(binary, "--help"), "Subcommands")
-    return [Command(name, summary, ask(binary, name, "--help")) for name, summary in rows]
+def commands_of(binary, *above, nested=False):
+    """With `nested`, those of `keys` are there as `keys create` and the like."""
+    found = []
+    for name, summary in help_rows(ask(binary, *above, "--help"), "Subcommands"):
+        text = ask(binary, *above, name, "--help")
+        found.append(Command(" ".join((*above, name)), summary, text))
+        if nested and found[-1].below:
+            found += commands_of(binary, *above, name)
+    return found
 
 
 def settings_of(binary):
@@ -150,8 +157,8 @@ def completed_flags(command, settings):
 def bash_completion(commands, settings):
     cases, values = [], []
     for command in commands:
-        flags = " ".join("--" + flag for flag in [*completed_flags(command, settings), "help"])
-        cases.append(f'    {command.name}) words="{flags}" ;;')
+        flags = ["--" + flag for flag in [*completed_flags(command, settings), "help"]]
+        cases.append(f'    {command.name}) words="{" ".join(command.below + flags)}" ;;')
     for flag, words in sorted(VALUES.items()):
         values.append(f'    --{flag}) words="{words}" ;;')
     cases, values = "\n".join(cases), "\n".join(values)
@@ -232,7 +239,8 @@ _threadbox "$@"
 def made_from(binary):
     commands, settings = commands_of(binary), settings_of(binary)
     version = ask(binary, "version").split()[1]
-    return {ROOT / "docs/man/threadbox.1": man_page(version, commands, settings),
+    every = commands_of(binary, nested=True)
+    return {ROOT / "docs/man/threadbox.1": man_page(version, every, settings),
             ROOT / "deploy/completions/threadbox.bash": bash_completion(commands, settings),
             ROOT / "deploy/completions/_threadbox": zsh_completion(commands, settings)}
 

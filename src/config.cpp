@@ -336,6 +336,27 @@ std::vector<Setting> outgoing_settings() {
 std::vector<Setting> port_settings() { return guard_settings(); }
 #endif
 
+std::vector<Setting> token_settings() {
+  const auto jwt = [](std::string JwtConfig::* field) {
+    return text([field](Config& c, const std::string& v) { c.jwt.*field = v; });
+  };
+  return {
+      {"JWT_JWKS_URL", "(none)", "keys of an identity provider, whose tokens open this server",
+       jwt(&JwtConfig::jwks_url)},
+      {"JWT_JWKS_FILE", "(none)", "the same in a file", jwt(&JwtConfig::jwks_file)},
+      {"JWT_SECRET", "(none)", "or a secret for HS256", jwt(&JwtConfig::secret)},
+      {"JWT_CA_FILE", "(system's)", "certificates to trust for the URL, in PEM",
+       jwt(&JwtConfig::ca_file)},
+      {"JWT_ISSUER", "(none)", "who makes the tokens: their iss", jwt(&JwtConfig::issuer)},
+      {"JWT_AUDIENCE", "(none)", "whom they are for: their aud", jwt(&JwtConfig::audience)},
+      {"JWT_LEEWAY_SECONDS", "60", "by which clocks may differ",
+       number(0, 600, [](Config& c, auto v) { c.jwt.leeway = std::chrono::seconds{v}; })},
+      {"JWT_TENANT_CLAIM", "tenant", "which claim names the tenant; none: the default one",
+       jwt(&JwtConfig::tenant_claim)},
+      {"JWT_ROLE_CLAIM", "role", "which claim has the role", jwt(&JwtConfig::role_claim)},
+  };
+}
+
 std::vector<Setting> logging_settings() {
   return {
       {"DEBUG", "false", "true: LOG_LEVEL=debug",
@@ -358,7 +379,7 @@ const std::vector<Setting>& settings() {
     std::vector<Setting> all;
     for (const auto& group :
          {serving_settings, port_settings, pool_settings, limits_settings, sessions_settings,
-          storage_settings, docker_settings, outgoing_settings, cluster_settings,
+          storage_settings, docker_settings, outgoing_settings, cluster_settings, token_settings,
           elsewhere_settings, logging_settings, audit_settings}) {
       for (Setting& setting : group()) all.push_back(std::move(setting));
     }

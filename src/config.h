@@ -32,6 +32,20 @@ struct TlsConfig {
   std::chrono::seconds hsts{31'536'000};
 };
 
+// Tokens of an identity provider; without a key to check them there are none.
+struct JwtConfig {
+  std::string secret;  // of HS256
+  std::string jwks_file;
+  std::string jwks_url;
+  std::string ca_file;  // empty: the system's
+  std::string issuer;
+  std::string audience;
+  std::chrono::seconds leeway{60};
+  std::string tenant_claim = "tenant";  // "none": all are the default tenant's
+  std::string role_claim = "role";
+  bool any() const { return !secret.empty() || !jwks_file.empty() || !jwks_url.empty(); }
+};
+
 struct Config {
   std::string host = "127.0.0.1";
   std::uint16_t port = 5000;
@@ -67,6 +81,7 @@ struct Config {
   std::vector<std::pair<std::string, std::string>> provider_aliases = {{"docker", "native"},
                                                                        {"e2b", "native"}};
   E2bConfig e2b;
+  JwtConfig jwt;
   std::vector<std::string> cors_origins;
   std::string storage_path;  // empty: storage in the state directory
   Bytes artifact_session = 256_MiB;

@@ -90,6 +90,19 @@ void check_tls(const TlsConfig& tls, const std::function<void(const std::string&
   }
 }
 
+void check_jwt(const JwtConfig& jwt, const std::function<void(const std::string&)>& complain) {
+  if (!jwt.any()) return;
+  if (jwt.issuer.empty() || jwt.audience.empty()) {
+    complain("JWT_ISSUER and JWT_AUDIENCE must be set: tokens for others would open this server");
+  }
+  if (!jwt.secret.empty() && jwt.secret.size() < 32) complain("JWT_SECRET must have 32 bytes");
+  const std::string& url = jwt.jwks_url;
+  const bool near = url.starts_with("http://127.") || url.starts_with("http://localhost:");
+  if (!url.empty() && !url.starts_with("https://") && !near) {
+    complain("JWT_JWKS_URL=" + url + ": must be https: whoever is between could give us keys");
+  }
+}
+
 // What concerns more than one setting.
 void check_together(const Config& config, const std::function<void(const std::string&)>& complain) {
   if (config.min_pool_size > config.pool_size) {
@@ -103,6 +116,7 @@ void check_together(const Config& config, const std::function<void(const std::st
              ": must be none: sandboxes of this machine know no other; containers do "
              "(SANDBOX_PROVIDER=docker or DOCKER_HOST)");
   }
+  check_jwt(config.jwt, complain);
   if (config.volume_size > config.max_volume_size) {
     complain("VOLUME_SIZE_MB must not be larger than MAX_VOLUME_SIZE_MB");
   }

@@ -167,6 +167,8 @@ awaitable<http::Response> attach_to(Service& service, Call& call,
   const auto session = get_own_session(service, call);
   const session::Use use = co_await service.sessions.use(session);
   http::WebSocketOptions options;
+  // For pages, which offer their token as another one (auth/authenticator.h).
+  options.protocols.emplace_back("threadbox");
   http::WebSocket* socket = co_await call.exchange.upgrade(options);
   Attachment attachment{*socket, std::move(process)};
   co_await attachment.run(stream, offset);

@@ -45,6 +45,7 @@ class Docs : public testing::Test {
     add_webhook_routes(router_, service_);
     add_cluster_routes(router_, service_);
     add_audit_routes(router_, service_);
+    add_token_routes(router_, service_);
     add_shell_routes(router_, service_, runs_);
     add_code_routes(router_, service_, contexts_);
     add_docs_routes(router_);

@@ -60,6 +60,7 @@ constexpr Row kRows[] = {
     {"GET", "/api/sessions/{}/shells", Access::read, true},
     {"GET", "/api/sessions/{}/shells/{}", Access::read, true},
     {"GET", "/api/sessions/{}/tools", Access::read, true},
+    {"POST", "/api/sessions/{}/tokens", Access::write},  // no token makes another
 
     {"POST", "/api/e2b/execute", Access::write, true},
     {"POST", "/api/e2b/files", Access::write, true},

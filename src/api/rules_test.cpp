@@ -61,6 +61,7 @@ TEST(Rules, ATokenOfOneSessionStaysThere) {
   for (const char* pattern : {"/create_session", "/api/sessions", "/api/volumes", "/new/thing"}) {
     EXPECT_FALSE(lets("POST", pattern, who)) << pattern;
   }
+  EXPECT_FALSE(lets("POST", "/api/sessions/{}/tokens", who)) << "no token makes another";
   who.tenant = "";
   EXPECT_FALSE(lets("GET", "/metrics", who));
 }

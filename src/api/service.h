@@ -56,6 +56,7 @@ struct Service {
   storage::Artifacts* artifacts = nullptr;  // of a server these three are there
   storage::Volumes* volumes = nullptr;
   storage::SessionLogs* logs = nullptr;
+  const auth::SessionTokens* tokens = nullptr;
   session::Directory* directory = nullptr;  // null: this server stands alone
   std::string cluster_secret = {};
 };
@@ -111,6 +112,7 @@ void add_delivery_routes(Router& router, Service& service);
 void add_webhook_routes(Router& router, Service& service);
 void add_cluster_routes(Router& router, Service& service);
 void add_audit_routes(Router& router, Service& service);
+void add_token_routes(Router& router, Service& service);
 void add_docs_routes(Router& router);
 
 }  // namespace tb::api

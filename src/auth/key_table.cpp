@@ -5,6 +5,7 @@
 #include <sqlite3.h>
 #include <sys/random.h>
 
+#include "auth/base64url.h"
 #include "base/error.h"
 #include "base/sha256.h"
 #include "base/utf8.h"
@@ -73,13 +74,6 @@ Digest from_hex(std::string_view text) {
     digest[i / 2] = static_cast<std::uint8_t>(digest[i / 2] << 4 | value);
   }
   return digest;
-}
-
-std::string base64url(std::string_view bytes) {
-  std::string text = base64(bytes);
-  while (text.ends_with('=')) text.pop_back();
-  for (char& c : text) c = c == '+' ? '-' : c == '/' ? '_' : c;
-  return text;
 }
 
 store::Connection connect(const std::string& path) {
@@ -160,10 +154,20 @@ std::string KeyTable::create(Key& key) {
   return std::string{kPrefix} + key.id + "_" + secret;
 }
 
-bool KeyTable::revoke(const std::string& id) {
+void KeyTable::together(const std::function<void()>& work) {
   connection_.run("BEGIN IMMEDIATE");
-  bool found = false;
   try {
+    work();
+    connection_.run("COMMIT");
+  } catch (...) {
+    if (connection_.in_transaction()) connection_.run("ROLLBACK");
+    throw;
+  }
+}
+
+bool KeyTable::revoke(const std::string& id) {
+  bool found = false;
+  together([&] {
     store::Statement look{connection_, "SELECT 1 FROM keys WHERE id = ?1"};
     look.bind(id);
     while (look.step()) found = true;
@@ -172,11 +176,7 @@ bool KeyTable::revoke(const std::string& id) {
         "UPDATE keys SET revoked_ms = ?2, change = (SELECT max(change) + 1 FROM keys) "
         "WHERE id = ?1 AND revoked_ms = 0"};
     update.bind(id, store::to_number(std::chrono::system_clock::now())).run();
-    connection_.run("COMMIT");
-  } catch (...) {
-    if (connection_.in_transaction()) connection_.run("ROLLBACK");
-    throw;
-  }
+  });
   return found;
 }
 

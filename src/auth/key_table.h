@@ -7,6 +7,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,8 @@ class KeyTable {
   // Adds a key of which id, time and digest are made here. Returns its text, which is known to
   // nobody else and nowhere else from now on. Throws Error{invalid} for a bad name.
   std::string create(Key& key);
+  // Many at once: `work` calls create(), and all of it is written in the end.
+  void together(const std::function<void()>& work);
   // False: there is none of this id. Revoking one again changes nothing.
   bool revoke(const std::string& id);
   // There is one, or was.

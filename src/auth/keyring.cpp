@@ -45,6 +45,12 @@ void Keyring::refresh(std::chrono::steady_clock::time_point now) {
   }
 }
 
+bool Keyring::is_good(const std::string& id, WallTime now) const {
+  const auto found = keys_.find(id);
+  if (found == keys_.end() || found->second.revoked != WallTime{}) return false;
+  return found->second.expires == WallTime{} || found->second.expires > now;
+}
+
 Keyring::Found Keyring::find(std::string_view text, WallTime now) const {
   static const Key nobody;
   const auto parts = KeyText::parse(text);

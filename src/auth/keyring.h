@@ -29,6 +29,9 @@ class Keyring {
   // Takes the same time for a key that is not there and for one whose secret is another.
   Found find(std::string_view text, WallTime now) const;
 
+  // By its id alone: it is there, and neither expired nor revoked.
+  bool is_good(const std::string& id, WallTime now) const;
+
   // Looks for changes, if the last look was long enough ago. What can't be read stays as it is, and
   // is looked at again.
   void refresh(std::chrono::steady_clock::time_point now);

@@ -17,6 +17,9 @@ void check_exposure(const Config& config);
 // workers ask.
 void check_coordinator_exposure(const Config& config);
 
+// What the guard is made of. Reads files as long as all can be read.
+auth::Authenticator::Settings authentication_settings(const Config& config);
+
 // A line for whoever starts it.
 std::string who_may_come(const Config& config, const auth::Authenticator& guard);
 

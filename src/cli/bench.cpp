@@ -32,6 +32,7 @@ constexpr Group kGroups[] = {
     {"burst", burst_rows},
     {"memory", memory_rows},
     {"code", code_rows},
+    {"auth", auth_rows},
     {"docker", docker_rows},
     {"audit", audit_rows},
 };

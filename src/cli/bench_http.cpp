@@ -138,7 +138,7 @@ std::string BenchClient::receive() {
 
 void BenchClient::send_post(const std::string& path, const std::string& body) {
   send("POST " + path + " HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n" +
-       "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+       credential_ + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
 }
 
 std::string BenchClient::post(const std::string& path, const std::string& body) {
@@ -147,7 +147,7 @@ std::string BenchClient::post(const std::string& path, const std::string& body) 
 }
 
 std::string BenchClient::get(const std::string& path) {
-  send("GET " + path + " HTTP/1.1\r\nHost: bench\r\n\r\n");
+  send("GET " + path + " HTTP/1.1\r\nHost: bench\r\n" + credential_ + "\r\n");
   return receive();
 }
 

@@ -34,6 +34,10 @@ class BenchServer {
 class BenchClient {
  public:
   explicit BenchClient(std::uint16_t port);
+  // Goes with every get() and post() from now on.
+  void use_credential(const std::string& text) {
+    credential_ = "Authorization: Bearer " + text + "\r\n";
+  }
   // The body of a 200 or 201; throws Error on any other status.
   std::string post(const std::string& path, const std::string& body);
   std::string get(const std::string& path);
@@ -59,6 +63,7 @@ class BenchClient {
 
  private:
   os::Fd socket_;
+  std::string credential_;  // a line of the head, or nothing
 };
 
 }  // namespace tb::cli

@@ -61,6 +61,7 @@ awaitable<void> connection_rows(Bench& bench);
 awaitable<void> burst_rows(Bench& bench);
 awaitable<void> memory_rows(Bench& bench);
 awaitable<void> code_rows(Bench& bench);
+awaitable<void> auth_rows(Bench& bench);
 awaitable<void> docker_rows(Bench& bench);
 awaitable<void> audit_rows(Bench& bench);
 

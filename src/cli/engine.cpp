@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/engine.h"
 
+#include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -90,6 +92,17 @@ void prepare_state(const Config& config) {
     check(::chmod(dir.c_str(), 0700), "chmod " + dir);
     if (::geteuid() == 0) check(::chown(dir.c_str(), uid, uid), "chown " + dir);
   }
+}
+
+os::Fd lock_state(const std::string& state_dir) {
+  std::filesystem::create_directories(state_dir);
+  const std::string path = state_dir + "/server.lock";
+  os::Fd lock{check(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600), "open " + path)};
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    throw Error{Code::conflict, "a server for " + state_dir +
+                                    " is already running: set STATE_DIR to another directory"};
+  }
+  return lock;
 }
 
 std::string keys_path(const Config& config) { return config.state_dir + "/auth/keys.db"; }

@@ -10,6 +10,7 @@
 #include "config.h"
 #include "hooks/signing.h"
 #include "native/provider.h"
+#include "os/fd.h"
 
 namespace tb::cli {
 
@@ -24,6 +25,10 @@ void prepare_state(const Config& config);
 // `roots`, with mounts of `directories`. True: it was started now.
 bool prepare(const Config& config, std::vector<std::string> roots = {},
              std::vector<std::string> directories = {});
+
+// Held as long as a server runs: two would take each other's sandboxes over. Throws
+// Error{conflict}.
+os::Fd lock_state(const std::string& state_dir);
 
 // Where API keys are.
 std::string keys_path(const Config& config);

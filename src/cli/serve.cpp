@@ -61,7 +61,7 @@ class Program {
  public:
   Program(asio::io_context& loop, const Config& config, registry::Registry& registry,
           const os::Supervisor& supervisor, HookFiles files, std::string e2b_authorities,
-          std::optional<ClusterStart> start, PortTls* tls)
+          std::optional<ClusterStart> start, PortTls* tls, auth::Authenticator& guard)
       : config_(config),
         tls_(tls),
         registry_(registry),
@@ -88,7 +88,7 @@ class Program {
         service_(service_of(config, sessions_, metrics_)),
         runs_(loop.get_executor()),
         contexts_(loop.get_executor(), sessions_, runs_, {config.output.inline_bytes}),
-        guard_({keys_path(config)}),
+        guard_(guard),
         audit_(config, metrics_),
         router_(metrics_),
         server_(
@@ -159,6 +159,7 @@ class Program {
       provider_.keeper().tell(none);
     }
     const std::uint16_t port = http::port_of(listener);
+    guard_.open();
     if (tls_) {
       server_.listen(listener, tls_->secure());
     } else {
@@ -171,6 +172,7 @@ class Program {
     co_await server_.close(config_.shutdown_grace);
     if (cluster_) co_await cluster_->close();
     if (tls_) co_await tls_->close();
+    co_await guard_.close();
     co_await volumes_.close();
     co_await artifacts_.close();
     co_await sessions_.close();
@@ -197,6 +199,7 @@ class Program {
     router_.set_guard(guard_);
     hooks_.wire(events_, router_, service_);
     audit_.wire(events_, router_, service_);
+    service_.tokens = &guard_.tokens();
     api::add_seed_routes(router_, service_);
     api::add_file_routes(router_, service_);
     api::add_upload_routes(router_, service_);
@@ -219,6 +222,7 @@ class Program {
     api::add_webhook_routes(router_, service_);
     api::add_cluster_routes(router_, service_);
     api::add_audit_routes(router_, service_);
+    api::add_token_routes(router_, service_);
     api::add_docs_routes(router_);
   }
 
@@ -300,7 +304,7 @@ class Program {
   api::Service service_;
   shell::Runs runs_;
   code::Contexts contexts_;
-  auth::Authenticator guard_;
+  auth::Authenticator& guard_;
   Audit audit_;
   api::Router router_;
   http::Server server_;
@@ -310,18 +314,6 @@ class Program {
   bool stopping_ = false;
   int code_ = 0;
 };
-
-// Two servers would take each other's sandboxes over.
-os::Fd lock_state(const std::string& state_dir) {
-  std::filesystem::create_directories(state_dir);
-  const std::string path = state_dir + "/server.lock";
-  os::Fd lock{check(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600), "open " + path)};
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    throw Error{Code::conflict, "a server for " + state_dir +
-                                    " is already running: set STATE_DIR to another directory"};
-  }
-  return lock;
-}
 
 // Nobody would end others' sandboxes when the lease has run out and this server is dead.
 void check_cluster(const Config& config) {
@@ -370,9 +362,11 @@ int serve(const Config& config) {
   HookFiles files = read_hook_files(config);
   std::string e2b_authorities = read_e2b_authorities(config);
   std::optional<ClusterStart> start = start_of_cluster(config, listener);
+  auth::Authenticator::Settings guarding = authentication_settings(config);
   drop_privileges(server_uid(), groups_for(config));
 
   asio::io_context loop{1};
+  auth::Authenticator guard{loop.get_executor(), std::move(guarding)};
   Program program{loop,
                   config,
                   registry,
@@ -380,7 +374,8 @@ int serve(const Config& config) {
                   std::move(files),
                   std::move(e2b_authorities),
                   std::move(start),
-                  tls.get()};
+                  tls.get(),
+                  guard};
   Signals signals{loop};
   for (const int end : {SIGTERM, SIGINT}) signals.on(end, [&] { program.request_stop(); });
   signals.on(SIGHUP, [&] { program.reload(); });

@@ -117,6 +117,7 @@ ROUTES = {
     "GET /api/sessions": Request(READ, 200, "/api/sessions", other=200),
     "GET /api/sessions/{session_id}": Request(READ, 200, S),
     "DELETE /api/sessions/{session_id}": Request(WRITE, 200, S, fresh="session"),
+    "POST /api/sessions/{session_id}/tokens": Request(WRITE, 201, S + "/tokens", {}),
     "GET /api/sessions/{session_id}/tools": Request(READ, 200, S + "/tools"),
     "POST /api/sessions/{session_id}/tools/{tool}": Request(
         WRITE, 200, S + "/tools/python_exec", {"parameters": {"file": "f"}}),
