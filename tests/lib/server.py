@@ -34,9 +34,9 @@ SETTINGS = re.compile(r"^(HOST|PORT|ALLOW_NO_AUTH|STATE_DIR|WORKER_ID|ENVIRONMEN
                       r"MAX_\w+|MEMORY_LIMIT|\w+_TIMEOUT\w*|CPU_QUOTA|PIDS_LIMIT|OUTPUT_\w+|"
                       r"MIN_\w+|\w+_POLICY|\w+_POLICIES|REGISTRY_DIR|PROVIDER_\w+|CORS_\w+|"
                       r"SHUTDOWN_\w+|KEEPER_GRACE|LOG_\w+|DEBUG|REDIS_\w+|\w+_CLEANUP|POOL_\w+|"
-                      r"CONTAINER_\w+|WORKSPACE_DIR|HOST_WORKSPACE_PATH|SANDBOX_\w+|DOCKER_\w+|"
+                      r"(CONTAINER|THREADBOX)_\w+|WORKSPACE_DIR|(HOST_WORKSPACE|STORAGE)_PATH|"
                       r"(ARTIFACT|AUDIT|CLEANUP|CLUSTER|E2B|JWT|TLS|VOLUME|SESSION|WEBHOOK)_\w+|"
-                      r"THREADBOX_\w+|STORAGE_PATH|ADVERTISE_URL|WORKERS|(PRESTART|CREATE|LIMITS)_\w+)$")
+                      r"(PRESTART|CREATE|LIMITS|DOCKER|SANDBOX)_\w+|ADVERTISE_URL|WORKERS)$")
 AHEAD = re.compile(r"bash: started ahead|bash\0-c\0 +\0")
 
 
