@@ -112,6 +112,8 @@ def density_rows(options, cgroup_version):
     n = options.sessions
     yield Row("idle", f"idle session, everything counted (cgroup v{cgroup_version})",
               "idle session", None, "p50", "limit", limit)
+    yield Row("idle-vm", "the same with cgroup v2 only, in a VM", "idle session (VM)", None,
+              "p50", "limit", 400)
     yield Row("idle-used", "the same after a command, its shell gone", "idle session, used", None,
               "p50", "limit")
     for part, where in (("server", "server and keeper"), ("PID 1", "its PID 1"),

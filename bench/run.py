@@ -26,7 +26,7 @@ from rows import FULL  # noqa: E402
 from series import Measured  # noqa: E402
 
 NATIVE = ("request", "http", "rush", "throughput", "code")
-GROUPS = (*NATIVE, "transfer", "density", "leak", "docker", "peers")
+GROUPS = (*NATIVE, "transfer", "density", "vm", "leak", "docker", "peers")
 # What a try takes minutes for; what the table asks for; what tests only want to see run.
 SIZES = {
     "usual": {"rounds": 500, "peer_rounds": 30, "transfers": 8, "megabytes": 100, "turns": 3,

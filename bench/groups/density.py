@@ -123,6 +123,14 @@ class Density:
             self.measured.timed(name, lambda s=session: self.client.execute(s))
 
 
+def memory(measured, options):
+    """Only that."""
+    with place.connected(POOL_SIZE="0", MIN_POOL_SIZE="0") as (server, client):
+        density = Density(measured, options, server, client)
+        density.grow()
+        closed(server.port, density.few + density.many)
+
+
 def run(measured, options):
     settings = {"POOL_SIZE": "0", "MIN_POOL_SIZE": "0", "PRESTART_SECONDS": str(SHELL_SECONDS),
                 "MAX_POOL_SIZE": str(options.sessions + FEW)}
