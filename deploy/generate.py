@@ -33,7 +33,7 @@ all sandboxes and itself, and the server ends with it.
 .B SIGHUP
 The server reads
 .B REGISTRY_DIR
-and the files of its certificate again.
+and the files of its certificate and its limits again.
 .TP
 .B SIGUSR1\\fR, \\fBSIGUSR2
 The server logs all that is worth a line; and again what

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/units.h"
+#include "limits/allowance.h"
 #include "sandbox/sandbox.h"
 
 namespace tb {
@@ -53,6 +54,12 @@ struct Config {
   TlsConfig tls;
   std::size_t max_connections = 16'384;
   std::size_t max_connections_per_address = 4096;  // 0: no such limit
+  limits::Allowance key_limits;
+  limits::Allowance tenant_limits;
+  limits::Allowance user_limits;
+  std::string limits_file;              // of those who have others; empty: nobody
+  std::chrono::seconds create_wait{0};  // for a place of the pool; 0: not at all
+  std::size_t create_waiting = 1000;
   std::string state_dir;
   std::string worker_id = "standalone";
   std::string environment = "host";

@@ -2,6 +2,7 @@
 // Settings of what guards a server's port: TLS, and how many may use it.
 #include "config_guard.h"
 
+#include "base/error.h"
 #include "config_rules.h"
 
 namespace tb {
@@ -13,6 +14,17 @@ std::string apply_client_certificates(Config& config, const std::string& value) 
   if (value != "required" && value != "optional") return "must be required or optional";
   config.tls.client_required = value == "required";
   return {};
+}
+
+Apply allowance(limits::Allowance Config::* field) {
+  return [field](Config& config, const std::string& value) -> std::string {
+    try {
+      config.*field = limits::parse_allowance(value);
+      return {};
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
 }
 
 }  // namespace
@@ -37,6 +49,18 @@ std::vector<Setting> guard_settings() {
        number(16, kMost, [](Config& c, auto v) { c.max_connections = v; })},
       {"MAX_CONNECTIONS_PER_ADDRESS", "4096", "of one address, or a /64 of IPv6; 0: as many",
        number(0, kMost, [](Config& c, auto v) { c.max_connections_per_address = v; })},
+      {"LIMITS_PER_KEY", "(none)", "of each API key: requests=600/min,sessions=20, …",
+       allowance(&Config::key_limits)},
+      {"LIMITS_PER_TENANT", "(none)", "the same of each tenant, the default one too",
+       allowance(&Config::tenant_limits)},
+      {"LIMITS_PER_USER", "(none)", "the same of each user_id", allowance(&Config::user_limits)},
+      {"LIMITS_FILE", "(none)", "limits of those who have others",
+       text([](Config& c, const std::string& v) { c.limits_file = v; })},
+      {"CREATE_WAIT_SECONDS", "0",
+       "how long a creation waits for a place of the pool; 0: 503 at once",
+       number(0, 3600, [](Config& c, auto v) { c.create_wait = std::chrono::seconds{v}; })},
+      {"MAX_CREATE_WAITING", "1000", "creations that wait at once; beyond: 503",
+       number(1, kMost, [](Config& c, auto v) { c.create_waiting = v; })},
   };
 }
 

@@ -56,7 +56,23 @@ json::object describe(const session::PolicyError& error) {
   return more;
 }
 
+std::vector<http::Header> rate_headers(const limits::Standing& standing) {
+  // What is held has no window, which these headers are about.
+  if (standing.limit == 0 || standing.window.count() == 0) return {};
+  const std::string limit = std::to_string(standing.limit);
+  return {{"RateLimit-Limit", limit},
+          {"RateLimit-Remaining", std::to_string(standing.remaining)},
+          {"RateLimit-Reset", std::to_string(standing.reset.count())},
+          {"RateLimit-Policy", limit + ";w=" + std::to_string(standing.window.count())}};
+}
+
 }  // namespace
+
+void add_rate_headers(http::Exchange& exchange, const limits::Standing& standing) {
+  for (http::Header& header : rate_headers(standing)) {
+    exchange.add_response_header(std::move(header.name), std::move(header.value));
+  }
+}
 
 http::Response error_response(std::exception_ptr failure, const std::string& request_id) {
   try {
@@ -76,6 +92,19 @@ http::Response error_response(std::exception_ptr failure, const std::string& req
                    {"session_id", elsewhere.session()}});
   } catch (const session::PolicyError& error) {
     return render(400, error.what(), describe(error));
+  } catch (const limits::Exceeded& exceeded) {
+    http::Response response = render(429, exceeded.what(), {});
+    const limits::Standing& standing = exceeded.standing();
+    const auto retry = std::max<std::int64_t>(standing.retry.count(), 1);
+    response.headers.push_back({"Retry-After", std::to_string(retry)});
+    // Of another quota the answer tells how it stands with requests, as every answer does.
+    const bool first = exceeded.quota() == name_of(limits::Flow::requests) ||
+                       exceeded.quota() == name_of(limits::Flow::bytes);
+    if (!first) return response;
+    for (http::Header& header : rate_headers(standing)) {
+      response.headers.push_back(std::move(header));
+    }
+    return response;
   } catch (const Error& error) {
     if (error.code() != Code::internal) return render(status_of(error.code()), error.what(), {});
     // What went wrong inside is for the log; the caller gets a name to ask for it.

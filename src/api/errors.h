@@ -6,7 +6,8 @@
 #include <exception>
 #include <string>
 
-#include "http/message.h"
+#include "http/exchange.h"
+#include "limits/limiter.h"
 
 namespace tb::api {
 
@@ -24,6 +25,9 @@ class Refusal : public std::exception {
   std::string text_;
   boost::json::object more_;
 };
+
+// How things stand, by the names of draft-ietf-httpapi-ratelimit-headers-06.
+void add_rate_headers(http::Exchange& exchange, const limits::Standing& standing);
 
 // `request_id` names an internal error in the body and in the log, where its text is.
 http::Response error_response(std::exception_ptr failure, const std::string& request_id);

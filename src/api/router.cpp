@@ -153,14 +153,44 @@ awaitable<auth::Principal> Router::admit(const http::Request& request, const Rul
   co_return principal;
 }
 
-awaitable<http::Response> Router::answer(http::Exchange& exchange, Found found,
-                                         Asked& asked) const {
+// Counts a request for who sent it, and in the end its bytes.
+class Router::Metered {
+ public:
+  Metered(limits::Limits* limits, http::Exchange& exchange)
+      : limits_(limits && limits->active() ? limits : nullptr), exchange_(exchange) {}
+  ~Metered() {
+    if (counted_) limits_->charge(who_, limits::Flow::bytes, exchange_.transferred());
+  }
+  Metered(const Metered&) = delete;
+  Metered& operator=(const Metered&) = delete;
+
+  // Throws limits::Exceeded.
+  void begin(const auth::Principal& principal) {
+    if (!limits_) return;
+    who_ = {principal.tenant, principal.key, principal.user};
+    limits_->check(who_, limits::Flow::bytes);
+    add_rate_headers(exchange_, limits_->take(who_, limits::Flow::requests));
+    counted_ = true;
+  }
+
+ private:
+  limits::Limits* limits_;
+  http::Exchange& exchange_;
+  limits::Identity who_;
+  bool counted_ = false;
+};
+
+awaitable<http::Response> Router::answer(http::Exchange& exchange, Found found, Asked& asked,
+                                         Metered& metered) const {
   if (forged_by_browser(exchange.request())) {
     throw http::HttpError{415, "send application/json from a browser"};
   }
   if (!found.route) co_return refuse_method(exchange);
   auth::Principal principal = co_await admit(exchange.request(), found.route->rule);
   if (recorder_) asked.principal = principal;
+  // What looks after a server must not be kept out by those who use it.
+  const Rule& rule = found.route->rule;
+  if (rule.access != Access::open && !rule.whole_server) metered.begin(principal);
   Call call{exchange, std::move(found.captured), exchange.request().id, std::move(principal)};
   co_return co_await found.route->route.respond(call);
 }
@@ -205,8 +235,9 @@ awaitable<void> Router::handle(http::Exchange& exchange) const {
 awaitable<void> Router::handle(http::Exchange& exchange, Found found, Asked& asked) const {
   http::Response response;
   std::exception_ptr failure;
+  Metered metered{limits_, exchange};
   try {
-    response = co_await answer(exchange, std::move(found), asked);
+    response = co_await answer(exchange, std::move(found), asked, metered);
   } catch (...) {
     failure = std::current_exception();
   }

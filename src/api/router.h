@@ -13,6 +13,7 @@
 #include "api/rules.h"
 #include "auth/authenticator.h"
 #include "http/exchange.h"
+#include "limits/limiter.h"
 #include "session/metrics.h"
 
 namespace tb::api {
@@ -55,6 +56,8 @@ class Router {
     unsettled_ = std::move(needed);
     settle_ = std::move(wait);
   }
+  // What is more than these allow is a 429. They outlive this.
+  void set_limits(limits::Limits& limits) { limits_ = &limits; }
 
   // Finds the route and answers; errors become statuses here and nowhere else. HEAD is answered
   // like GET, and OPTIONS with the methods of the path.
@@ -75,7 +78,9 @@ class Router {
   };
   Found find(const http::Request& request) const;
   awaitable<void> handle(http::Exchange& exchange, Found found, Asked& asked) const;
-  awaitable<http::Response> answer(http::Exchange& exchange, Found found, Asked& asked) const;
+  class Metered;
+  awaitable<http::Response> answer(http::Exchange& exchange, Found found, Asked& asked,
+                                   Metered& metered) const;
   awaitable<auth::Principal> admit(const http::Request& request, const Rule& rule) const;
   std::string methods_of(const http::Request& request) const;
   http::Response refuse_method(http::Exchange& exchange) const;
@@ -89,6 +94,7 @@ class Router {
   Recorder* recorder_ = nullptr;  // null: nobody writes it down
   std::function<bool()> unsettled_;
   std::function<awaitable<void>()> settle_;
+  limits::Limits* limits_ = nullptr;
 };
 
 }  // namespace tb::api

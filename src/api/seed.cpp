@@ -3,6 +3,7 @@
 #include <boost/json.hpp>
 
 #include "api/command_fields.h"
+#include "api/creation_wait.h"
 #include "api/errors.h"
 #include "api/fields.h"
 #include "api/files.h"
@@ -35,7 +36,9 @@ json::object render(const session::Session& session, const Service& service) {
 awaitable<http::Response> create_session(Service& service, Call& call) {
   const json::object body = co_await read_object(call.exchange);
   session::SessionSpec spec = read_session(body, service, call, service.session_timeout);
-  const session::Sessions::Result result = co_await service.sessions.get_or_create(std::move(spec));
+  const CreationWait wait{service, call};
+  const session::Sessions::Result result =
+      co_await service.sessions.get_or_create(std::move(spec), wait.patience());
   service.sessions.events().about(result.session->who(call.request_id));
   json::object answer = render(*result.session, service);
   answer["status"] = result.existed ? "existing" : "created";

@@ -59,6 +59,7 @@ struct Service {
   const auth::SessionTokens* tokens = nullptr;
   session::Directory* directory = nullptr;  // null: this server stands alone
   std::string cluster_secret = {};
+  std::chrono::seconds create_wait{0};  // that a creation waits for a place of the pool
 };
 
 // ---- what is the caller's: own.cpp. Nothing else of api/ asks for sessions and artifacts by name,

@@ -52,6 +52,7 @@ session::SessionSpec read_session(const json::object& body, const Service& servi
                                   const Call& call, Milliseconds idle) {
   session::SessionSpec spec;
   spec.tenant = call.principal.tenant;
+  spec.key = call.principal.key;
   spec.thread = find_text(body, "thread_id").value_or("");
   spec.user = find_text(body, "user_id").value_or("");
   check_name(spec.thread, "thread_id");

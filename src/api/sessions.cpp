@@ -3,6 +3,7 @@
 #include <boost/json.hpp>
 #include <charconv>
 
+#include "api/creation_wait.h"
 #include "api/errors.h"
 #include "api/fields.h"
 #include "api/service.h"
@@ -73,7 +74,9 @@ awaitable<http::Response> create(Service& service, Call& call) {
   if (spec.environment.empty() && spec.agent.empty()) spec.environment = kDefaultEnvironment;
   const std::string asked = read_named(body, "provider");
   spec.provider = asked;
-  const session::Sessions::Result result = co_await service.sessions.get_or_create(std::move(spec));
+  const CreationWait wait{service, call};
+  const session::Sessions::Result result =
+      co_await service.sessions.get_or_create(std::move(spec), wait.patience());
   const auto& session = result.session;
   service.sessions.events().about(session->who(call.request_id));
   json::object answer = render(*session);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "cluster/membership.h"
 #include "config.h"
@@ -20,6 +21,12 @@ struct ClusterStart {
   redis::Settings redis;
   std::string url;  // that others reach us at
 };
+
+// Throws Error{invalid} for what a worker of a cluster can't have: nobody would end others'
+// sandboxes when the lease has run out and this server is dead.
+void check_cluster(const Config& config);
+// Empty: this server stands alone.
+std::optional<ClusterStart> start_of_cluster(const Config& config, int listener);
 
 class Cluster {
  public:

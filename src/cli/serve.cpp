@@ -17,6 +17,7 @@
 #include "cli/descriptors.h"
 #include "cli/engine.h"
 #include "cli/hooks.h"
+#include "cli/limits.h"
 #include "cli/sandboxes.h"
 #include "cli/tls.h"
 #include "cli/watching.h"
@@ -61,9 +62,11 @@ class Program {
  public:
   Program(asio::io_context& loop, const Config& config, registry::Registry& registry,
           const os::Supervisor& supervisor, HookFiles files, std::string e2b_authorities,
-          std::optional<ClusterStart> start, PortTls* tls, auth::Authenticator& guard)
+          std::optional<ClusterStart> start, PortTls* tls, auth::Authenticator& guard,
+          ServerQuotas& quotas)
       : config_(config),
         tls_(tls),
+        quotas_(quotas),
         registry_(registry),
         supervisor_(supervisor),
         events_(metrics_, config.log_commands),
@@ -81,10 +84,11 @@ class Program {
                  {config.volume_size, config.max_volume_size, config.max_volumes},
                  config.environment),
         cluster_(make_cluster(loop, config, std::move(start))),
-        sessions_(loop.get_executor(),
-                  {sandboxes_.providers(), store_, events_, registry, &hooks_.callbacks(),
-                   &volumes_, &logs_, cluster_ ? &cluster_->directory() : nullptr},
-                  {pool_settings(config), config.policy, config.session_timeout}),
+        sessions_(
+            loop.get_executor(),
+            {sandboxes_.providers(), store_, events_, registry, &hooks_.callbacks(), &volumes_,
+             &logs_, cluster_ ? &cluster_->directory() : nullptr, &quotas_.limits()},
+            {pool_settings(config), config.policy, config.session_timeout}),
         service_(service_of(config, sessions_, metrics_)),
         runs_(loop.get_executor()),
         contexts_(loop.get_executor(), sessions_, runs_, {config.output.inline_bytes}),
@@ -121,10 +125,11 @@ class Program {
     stop_.notify_all();
   }
 
-  // The registry and the certificate as their files are now; if anything is wrong with them, as
-  // they were.
+  // The registry, the certificate and the limits as their files are now; if anything is wrong with
+  // them, as they were.
   void reload() {
     if (tls_) tls_->reload();
+    quotas_.reload();
     try {
       registry_ = load_registry(config_);
       sessions_.restock();
@@ -200,6 +205,8 @@ class Program {
     hooks_.wire(events_, router_, service_);
     audit_.wire(events_, router_, service_);
     service_.tokens = &guard_.tokens();
+    router_.set_limits(quotas_.limits());
+    quotas_.count_in(metrics_);
     api::add_seed_routes(router_, service_);
     api::add_file_routes(router_, service_);
     api::add_upload_routes(router_, service_);
@@ -243,6 +250,7 @@ class Program {
     settings.size = config.pool_size;
     settings.minimum = config.min_pool_size;
     settings.capacity = config.max_pool_size;
+    settings.waiting = config.create_waiting;
     settings.refill_delay = config.pool_refill_delay;
     settings.sweep = config.cleanup_interval;
     if (config.aggressive_cleanup) settings.idle = config.pool_idle;
@@ -257,6 +265,7 @@ class Program {
                                  session::Metrics& metrics) {
     api::Service service{sessions, metrics, config.worker_id, config.environment};
     service.session_timeout = config.session_timeout;
+    service.create_wait = config.create_wait;
     service.command_timeout = config.command_timeout;
     service.file_limits = {config.max_file_size, config.max_total_files, config.limits.disk};
     service.spools =
@@ -288,6 +297,7 @@ class Program {
 
   const Config& config_;
   PortTls* tls_;  // null: plain HTTP
+  ServerQuotas& quotas_;
   registry::Registry& registry_;
   const os::Supervisor& supervisor_;
   session::Metrics metrics_;
@@ -315,37 +325,6 @@ class Program {
   int code_ = 0;
 };
 
-// Nobody would end others' sandboxes when the lease has run out and this server is dead.
-void check_cluster(const Config& config) {
-  if (config.redis_host.empty()) return;
-  if (config.docker) {
-    throw Error{Code::invalid,
-                "REDIS_HOST: containers can't be kept by a lease yet; a worker of a cluster has "
-                "native sandboxes only: unset DOCKER_HOST and SANDBOX_PROVIDER"};
-  }
-  if (!config.e2b.key.empty()) {
-    throw Error{Code::invalid,
-                "REDIS_HOST: sandboxes at E2B can't be kept by a lease yet; a worker of a cluster "
-                "has native sandboxes only: unset E2B_API_KEY and SANDBOX_PROVIDER"};
-  }
-  if (!config.tls.certificate_file.empty()) {
-    throw Error{Code::invalid,
-                "REDIS_HOST: a worker of a cluster is spoken to by http yet: set TLS_CERT_FILE for "
-                "the coordinator instead, and keep workers on a network of their own"};
-  }
-}
-
-std::optional<ClusterStart> start_of_cluster(const Config& config, int listener) {
-  if (config.redis_host.empty()) return std::nullopt;
-  ClusterStart start;
-  start.redis = redis_settings(config);
-  start.url = config.advertise_url;
-  if (start.url.empty()) {
-    start.url = "http://" + config.host + ":" + std::to_string(http::port_of(listener));
-  }
-  return start;
-}
-
 }  // namespace
 
 int serve(const Config& config) {
@@ -356,6 +335,7 @@ int serve(const Config& config) {
   registry::Registry registry = load_registry(config);  // while all files can be read
   check_exposure(config);
   const std::unique_ptr<PortTls> tls = PortTls::read(config);
+  ServerQuotas quotas{config};
   const os::Fd lock = lock_state(config.state_dir);
   const int listener = http::bind_listener(config.host, config.port);
   prepare(config, registry.roots(), registry.directories());
@@ -375,7 +355,8 @@ int serve(const Config& config) {
                   std::move(e2b_authorities),
                   std::move(start),
                   tls.get(),
-                  guard};
+                  guard,
+                  quotas};
   Signals signals{loop};
   for (const int end : {SIGTERM, SIGINT}) signals.on(end, [&] { program.request_stop(); });
   signals.on(SIGHUP, [&] { program.reload(); });

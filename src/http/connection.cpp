@@ -135,6 +135,7 @@ void Connection::reset() {
   close_after_ = continue_sent_ = out_chunked_ = out_has_body_ = false;
   out_left_.reset();
   added_headers_.clear();
+  transferred_ = buffer_.view().size();
   body_window_ = 0;
   body_waited_ = {};
 }
@@ -187,6 +188,7 @@ awaitable<std::size_t> Connection::receive(std::size_t buffer_limit, Clock::time
   }
   reading_.deadline = kNever;
   buffer_.commit(got);
+  transferred_ += got;
   co_return got;
 }
 

@@ -64,6 +64,7 @@ class Connection final : public Exchange, private WebSocketChannel {
   awaitable<void> switch_protocols(Response head) override;
   awaitable<std::size_t> receive_raw(std::span<char> out) override;
   awaitable<void> send_raw(std::string_view bytes) override;
+  std::uint64_t transferred() const override { return transferred_; }
   bool answered() const override { return sent_ != Sent::nothing; }
   bool peer_closed() const override;
   void on_peer_closed(std::function<void()> callback) override;
@@ -143,7 +144,8 @@ class Connection final : public Exchange, private WebSocketChannel {
   bool out_chunked_ = false;
   bool out_has_body_ = false;              // False for HEAD, 204 and 304.
   std::optional<std::uint64_t> out_left_;  // Of a response with a length.
-  std::uint64_t body_window_ = 0;          // Body bytes since `body_waited_` was zero.
+  std::uint64_t transferred_ = 0;
+  std::uint64_t body_window_ = 0;  // Body bytes since `body_waited_` was zero.
   Clock::duration body_waited_{};
 };
 

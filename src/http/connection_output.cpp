@@ -16,14 +16,24 @@ namespace asio = boost::asio;
 // A body up to this size is copied behind its head; a larger one is sent from where it is.
 constexpr std::size_t kCopiedBody = 4 << 10;
 
+std::size_t size_of(const Pieces& pieces) {
+  return pieces[0].size() + pieces[1].size() + pieces[2].size();
+}
+
 }  // namespace
 
 bool Connection::push(Pieces& pieces) {
-  return layer_ ? layer_->push(pieces) : push_pieces(socket_.native_handle(), pieces);
+  const std::size_t before = size_of(pieces);
+  const bool all = layer_ ? layer_->push(pieces) : push_pieces(socket_.native_handle(), pieces);
+  transferred_ += before - size_of(pieces);
+  return all;
 }
 
 bool Connection::push_bytes(FileBytes& bytes) {
-  return layer_ ? layer_->push_file(bytes) : push_file(socket_.native_handle(), bytes);
+  const std::uint64_t before = bytes.size;
+  const bool all = layer_ ? layer_->push_file(bytes) : push_file(socket_.native_handle(), bytes);
+  transferred_ += before - bytes.size;
+  return all;
 }
 
 awaitable<void> Connection::send(Pieces pieces) {

@@ -78,6 +78,9 @@ class Exchange {
   virtual awaitable<std::size_t> receive_raw(std::span<char> out);
   virtual awaitable<void> send_raw(std::string_view bytes);
 
+  // Bytes of this exchange that came and went, as far as it has got.
+  virtual std::uint64_t transferred() const { return 0; }
+
   // True once respond(), begin() or upgrade() has answered.
   virtual bool answered() const = 0;
 

@@ -71,6 +71,7 @@ awaitable<std::shared_ptr<sandbox::Process>> Sessions::start(std::shared_ptr<Ses
   const std::shared_ptr<sandbox::Sandbox> sandbox = session->sandbox;
   if (!sandbox) throw Error{Code::unavailable, "the sandbox ended again at once"};
   const std::string text = text_of(command);
+  auto held = limits::Hold::take(limits_, session->owner(), limits::Stock::processes);
   std::shared_ptr<sandbox::Process> process;
   try {
     process = co_await sandbox->start(std::move(command));
@@ -78,7 +79,7 @@ awaitable<std::shared_ptr<sandbox::Process>> Sessions::start(std::shared_ptr<Ses
     events_.command_not_started(who, text, error.what());
     throw;
   }
-  events_.command_started(*process, who, text);
+  events_.command_started(*process, who, text, std::move(held));
   const bool told = notifier_ && !process->info().notify_url.empty();
   if (told) co_await notifier_->expect(session, sandbox, process);
   co_return process;

@@ -130,14 +130,15 @@ void Events::session_adoption_failed(const Who& who, std::string_view error) {
 }
 
 // What it needs of `who` is copied: the session must not be held by a process that it holds.
-void Events::command_started(sandbox::Process& process, const Who& who, std::string command) {
+void Events::command_started(sandbox::Process& process, const Who& who, std::string command,
+                             std::shared_ptr<void> kept) {
   asked_for(who, command);
   const Ran ran{process.id(), process.info().started};
   if (process.exit()) return command_ended(who, command, *process.exit(), ran);
   const auto running = std::make_shared<Running>(metrics_.commands_running);
-  process.on_exit([this, running, ran, command = std::move(command), user = std::string{who.user},
-                   thread = std::string{who.thread}, session = std::string{who.session},
-                   request = std::string{who.request},
+  process.on_exit([this, running, ran, kept = std::move(kept), command = std::move(command),
+                   user = std::string{who.user}, thread = std::string{who.thread},
+                   session = std::string{who.session}, request = std::string{who.request},
                    tenant = std::string{who.tenant}](const sandbox::Exit& exit) {
     command_ended({user, thread, session, request, tenant}, command, exit, ran);
   });

@@ -98,8 +98,9 @@ class Events {
   void command_found(const sandbox::Process& process, const Who& who);
   void session_adoption_failed(const Who& who, std::string_view error);
 
-  // It runs; when it ends, whoever waits for that or not, command_ended.
-  void command_started(sandbox::Process& process, const Who& who, std::string command);
+  // It runs; when it ends, whoever waits for that or not, command_ended. `kept` is let go then.
+  void command_started(sandbox::Process& process, const Who& who, std::string command,
+                       std::shared_ptr<void> kept = nullptr);
   // command_executed, or command_failed when its exit code is not 0; resource_limit_exceeded for
   // each limit that ended it.
   void command_ended(const Who& who, std::string_view command, const sandbox::Exit& exit,

@@ -61,6 +61,16 @@ enum class HookResult { delivered, retried, dead, refused };
 inline constexpr std::array<std::string_view, 4> kHookResultNames{"delivered", "retried", "dead",
                                                                   "refused"};
 
+// What came of waiting for a place of the pool.
+enum class Waited { served, timeout, refused, left };
+inline constexpr std::array<std::string_view, 4> kWaitedNames{"served", "timeout", "refused",
+                                                              "left"};
+
+// Of what a key, a tenant or a user may have, what was asked for beyond it.
+enum class Quota { requests, creations, bytes, sessions, processes };
+inline constexpr std::array<std::string_view, 5> kQuotaNames{"requests", "creations", "bytes",
+                                                             "sessions", "processes"};
+
 // Of TLS on the server's port.
 enum class Handshake { done, failed };
 inline constexpr std::array<std::string_view, 2> kHandshakeNames{"done", "failed"};
@@ -164,6 +174,14 @@ struct Metrics {
                                           "Sessions whose sandbox had to be made while they wait.");
   Counter& pool_exhausted = registry.counter("threadbox_pool_exhausted_total",
                                              "Sandboxes refused because the pool is at capacity.");
+  CounterSet<Waited> creation_waits{registry, "threadbox_creation_waits_total",
+                                    "Creations that waited for a place of the pool, by result.",
+                                    "result", kWaitedNames};
+  Gauge& creations_waiting =
+      registry.gauge("threadbox_creations_waiting", "Creations that wait for a place of the pool.");
+  CounterSet<Quota> quotas_exceeded{registry, "threadbox_quota_exceeded_total",
+                                    "Answers with 429, by what there was too much of.", "quota",
+                                    kQuotaNames};
   Histogram& sandbox_create =
       registry.histogram("threadbox_sandbox_create_duration_seconds",
                          "Time to make a sandbox, for the pool or for a session.", kCreateBounds);

@@ -36,6 +36,7 @@ Pool::Pool(asio::any_io_executor executor, const Providers& providers, PoolSetti
       metrics_(metrics),
       wanted_(executor),
       made_(executor),
+      line_(executor, settings_.waiting),
       tasks_(executor, [](const std::string&, std::exception_ptr) {}) {
   shelves_.push_back({settings_.kind, settings_.size, describe(settings_.kind), {}});
 }
@@ -111,7 +112,50 @@ awaitable<std::shared_ptr<sandbox::Sandbox>> Pool::make(const Kind& kind, std::s
 
 void Pool::gone() {
   --used_;
+  serve_line();
   wanted_.notify_all();
+}
+
+// Whoever waits goes before the pool's own wish for ready ones.
+void Pool::serve_line() {
+  while (used_ + making_ < settings_.capacity && line_.grant()) ++used_;
+}
+
+void Pool::count_wait(Waited result) {
+  if (metrics_) metrics_->creation_waits[result].add();
+}
+
+// Returns when a place is reserved.
+awaitable<void> Pool::wait_for_place(std::shared_ptr<Patience> patience) {
+  const auto ticket = line_.join(patience->tenant());
+  if (!ticket) {
+    count_wait(Waited::refused);
+    throw Error{Code::exhausted, "Pool at max capacity, and too many wait for it: try again later"};
+  }
+  struct Leaving {
+    Pool& pool;
+    const std::shared_ptr<WaitingLine::Ticket>& ticket;
+    bool stays = false;
+    ~Leaving() {
+      if (stays) return;
+      pool.line_.leave(ticket);
+      if (ticket->granted) pool.gone();
+    }
+  } leaving{*this, ticket};
+  patience->on_give_up([ticket] { ticket->woken.notify_all(); });
+  const auto told = [&] { return ticket->granted || ticket->refused || patience->over(); };
+  co_await ticket->woken.until(told, patience->limit());
+  patience->on_give_up(nullptr);
+  if (patience->over()) {
+    count_wait(Waited::left);
+    throw GaveUp{};
+  }
+  leaving.stays = ticket->granted;
+  count_wait(ticket->granted   ? Waited::served
+             : ticket->refused ? Waited::refused
+                               : Waited::timeout);
+  if (ticket->granted) co_return;
+  throw Error{Code::exhausted, "Pool at max capacity, and none came free: try again later"};
 }
 
 void Pool::reserve() {
@@ -138,17 +182,24 @@ std::shared_ptr<sandbox::Sandbox> Pool::take_ready(const Kind& kind) {
   return nullptr;
 }
 
-awaitable<std::shared_ptr<sandbox::Sandbox>> Pool::take(Kind kind) {
+awaitable<std::shared_ptr<sandbox::Sandbox>> Pool::take(Kind kind,
+                                                        std::shared_ptr<Patience> patience) {
   const auto now = Clock::now();
   last_taken_ = now;
   if (now >= grow_at_) grow_at_ = now + settings_.refill_delay;
-  for (;;) {
+  while (line_.size() == 0) {
     if (std::shared_ptr<sandbox::Sandbox> sandbox = take_ready(kind)) co_return sandbox;
     // The last place is being filled: that one is for us.
     if (making_ == 0 || used_ + making_ < settings_.capacity) break;
     co_await made_.wait();
   }
-  co_return co_await make_now(std::move(kind));
+  const bool full = used_ + making_ >= settings_.capacity;
+  if (full && patience && patience->limit().count() > 0) {
+    co_await wait_for_place(std::move(patience));
+  } else {
+    reserve();  // at once: others must not count on the same place
+  }
+  co_return co_await make_reserved(std::move(kind));
 }
 
 awaitable<void> Pool::give_way() {
@@ -161,8 +212,11 @@ awaitable<void> Pool::give_way() {
   }
 }
 
-awaitable<std::shared_ptr<sandbox::Sandbox>> Pool::make_now(Kind kind) {
-  reserve();  // at once: others must not count on the same place
+awaitable<std::shared_ptr<sandbox::Sandbox>> Pool::make_reserved(Kind kind) {
+  if (std::shared_ptr<sandbox::Sandbox> sandbox = take_ready(kind)) {
+    --used_;  // the place was counted already
+    co_return sandbox;
+  }
   if (metrics_) metrics_->pool_misses.add();
   try {
     co_await give_way();
@@ -275,6 +329,7 @@ awaitable<void> Pool::make_ready(Kind kind, std::string label) {
   }
   --making_;
   made_.notify_all();
+  serve_line();
 }
 
 // Without them it is as good, but slower at first.

@@ -12,6 +12,7 @@
 #include "sandbox/sandbox.h"
 #include "session/metrics.h"
 #include "session/providers.h"
+#include "session/waiting_line.h"
 
 namespace tb::session {
 
@@ -34,9 +35,10 @@ struct PoolSettings {
   Milliseconds refill_delay{0};
   // Down to the minimum when no session was created for so long; 0: never.
   Milliseconds idle{0};
-  Milliseconds sweep = 5min;  // how often that is looked at
-  bool labelled = true;       // ready ones are for the next server; else they go with this one
-  Kind kind;                  // of those that are ready
+  Milliseconds sweep = 5min;   // how often that is looked at
+  bool labelled = true;        // ready ones are for the next server; else they go with this one
+  std::size_t waiting = 1000;  // for a place, at most
+  Kind kind;                   // of those that are ready
   // Starts one of Kind::warm; null: nobody can.
   std::function<awaitable<void>(std::shared_ptr<sandbox::Sandbox>, std::string language)> warm;
 };
@@ -60,9 +62,10 @@ class Pool {
   // What is kept beside the settings' kind, in place of what was before.
   void keep(std::vector<Stock> stocks);
 
-  // A fresh sandbox of this kind: a ready one, or one made now. Throws Error{exhausted} at the
-  // capacity.
-  awaitable<std::shared_ptr<sandbox::Sandbox>> take(Kind kind);
+  // A fresh sandbox of this kind: a ready one, or one made now. At the capacity it waits for a
+  // place as `patience` says; then, or without it at once, Error{exhausted} is thrown, or GaveUp.
+  awaitable<std::shared_ptr<sandbox::Sandbox>> take(Kind kind,
+                                                    std::shared_ptr<Patience> patience = nullptr);
   awaitable<std::shared_ptr<sandbox::Sandbox>> take() { return take(settings_.kind); }
   static sandbox::SandboxSpec spec_for(const Kind& kind);
   // Whether a ready sandbox of an earlier server, with this label, is what we would make today.
@@ -83,6 +86,7 @@ class Pool {
   std::size_t ready() const;
   std::size_t ready(const Kind& kind) const;
   std::size_t used() const { return used_; }
+  std::size_t waiting() const { return line_.size(); }
   const PoolSettings& settings() const { return settings_; }
 
  private:
@@ -95,7 +99,10 @@ class Pool {
     Clock::time_point again{};  // after a failure
   };
   std::shared_ptr<sandbox::Sandbox> take_ready(const Kind& kind);
-  awaitable<std::shared_ptr<sandbox::Sandbox>> make_now(Kind kind);
+  awaitable<std::shared_ptr<sandbox::Sandbox>> make_reserved(Kind kind);
+  awaitable<void> wait_for_place(std::shared_ptr<Patience> patience);
+  void serve_line();
+  void count_wait(Waited result);
   awaitable<void> tend();
   awaitable<void> make_ready(Kind kind, std::string label);
   awaitable<void> warm_up(std::shared_ptr<sandbox::Sandbox> sandbox, const Kind& kind);
@@ -119,6 +126,7 @@ class Pool {
   std::size_t making_ = 0;
   Clock::time_point grow_at_{};  // from then on to the full size
   Clock::time_point last_taken_ = Clock::now();
+  WaitingLine line_;
   TaskGroup tasks_;
 };
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "limits/hold.h"
 #include "policy/policy.h"
 #include "sandbox/sandbox.h"
 #include "session/events.h"
@@ -22,7 +23,7 @@ namespace tb::session {
 
 struct SessionSpec {
   std::string thread;         // empty: anonymous, nobody can find it but by its id
-  std::string user;           // for logs only
+  std::string user;           // for logs and limits
   std::string policy;         // empty: the environment's, or the server's default
   Milliseconds idle = 30min;  // 0: the environment's, or the server's
   std::string provider;       // empty: the agent's, the environment's, or the server's default
@@ -31,6 +32,7 @@ struct SessionSpec {
   std::vector<storage::VolumeUse> volumes = {};  // of the user, asked for by name
   std::vector<sandbox::Mount> mounts = {};       // what these and the environment's came to
   std::string tenant = {};                       // whose it is; empty: the default tenant's
+  std::string key = {};                          // of who asked for it; not kept on disk
 };
 
 // What its environment means for a session, beside the sandbox.
@@ -52,10 +54,13 @@ struct Session {
   WallTime last_activity = {};
   // Null: only the files are there, as after a crash.
   std::shared_ptr<sandbox::Sandbox> sandbox = nullptr;
-  unsigned uses = 0;  // requests at work on it right now
+  unsigned uses = 0;                             // requests at work on it right now
+  std::shared_ptr<limits::Hold> held = nullptr;  // of the sessions that its owner may have
   std::chrono::steady_clock::time_point renewed = {};
   std::chrono::steady_clock::time_point used_until = {};  // idle time begins then at the earliest
 
+  // Whom it and what runs in it are counted for.
+  limits::Identity owner() const { return {spec.tenant, spec.key, spec.user}; }
   WallTime expires() const { return last_activity + spec.idle; }
   std::string thread_key() const { return session::thread_key(spec.tenant, spec.thread); }
   Who who(std::string_view request = {}) const {

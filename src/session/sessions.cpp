@@ -39,6 +39,7 @@ Sessions::Sessions(asio::any_io_executor executor, Parts parts, Settings setting
       volumes_(parts.volumes),
       logs_(parts.logs),
       directory_(parts.directory),
+      limits_(parts.limits),
       default_policy_(settings.default_policy),
       idle_(settings.idle),
       shared_(settings.shared),
@@ -60,6 +61,7 @@ void Sessions::connect_gauges() {
   Metrics& metrics = events_.metrics();
   metrics.sessions_active.read_by([this] { return static_cast<double>(count()); });
   metrics.pool_available.read_by([this] { return static_cast<double>(pool_.ready()); });
+  metrics.creations_waiting.read_by([this] { return static_cast<double>(pool_.waiting()); });
   metrics.pool_used.read_by([this] { return static_cast<double>(pool_.used()); });
   metrics.pool_capacity.set(static_cast<double>(pool_.settings().capacity));
 }
@@ -76,6 +78,9 @@ awaitable<void> Sessions::close() {
 }
 
 void Sessions::insert(std::shared_ptr<Session> session) {
+  if (!session->held) {
+    session->held = limits::Hold::count(limits_, session->owner(), limits::Stock::sessions);
+  }
   if (!session->spec.thread.empty()) threads_[session->thread_key()] = session;
   const std::string id = session->id;
   sessions_[id] = std::move(session);
@@ -86,6 +91,7 @@ void Sessions::erase(const std::shared_ptr<Session>& session) {
   const auto thread = threads_.find(session->thread_key());
   if (thread != threads_.end() && thread->second == session) threads_.erase(thread);
   sessions_.erase(session->id);
+  session->held = nullptr;
 }
 
 std::shared_ptr<Session> Sessions::find(const std::string& id) const {
@@ -114,50 +120,68 @@ std::vector<std::shared_ptr<Session>> Sessions::all() const {
   return list;
 }
 
-awaitable<Sessions::Result> Sessions::get_or_create(SessionSpec spec) {
+awaitable<Sessions::Result> Sessions::get_or_create(SessionSpec spec,
+                                                    std::shared_ptr<Patience> patience) {
   complete(spec);
   if (directory_) directory_->check_lease();
   if (spec.thread.empty()) {
     Result result;
-    result.session = co_await create(std::move(spec));
+    result.session = co_await create(std::move(spec), std::move(patience));
     co_return result;
   }
-  if (auto session = find_thread(spec.thread, spec.tenant)) {
-    events_.session_reused(session->who());
-    co_return Result{session, true};
-  }
   const std::string key = thread_key(spec.tenant, spec.thread);
-  const auto under_way = creating_.find(key);
-  if (under_way != creating_.end()) co_return co_await join(under_way->second);
+  for (;;) {
+    if (auto session = find_thread(spec.thread, spec.tenant)) {
+      events_.session_reused(session->who());
+      co_return Result{session, true};
+    }
+    const auto under_way = creating_.find(key);
+    if (under_way == creating_.end()) break;
+    const auto creation = under_way->second;
+    while (!creation->over) co_await creation->done.wait();
+    if (!creation->abandoned) co_return finish(*creation);
+  }
   auto creation = std::make_shared<Creation>(executor_);
   creating_[key] = creation;
   try {
-    creation->session = co_await create(std::move(spec));
+    creation->session = co_await create(std::move(spec), std::move(patience));
+  } catch (const GaveUp&) {
+    creation->abandoned = true;
+    creation->failure = std::current_exception();
   } catch (...) {
     creation->failure = std::current_exception();
   }
   creation->over = true;
   creating_.erase(key);
   creation->done.notify_all();
-  co_return co_await join(creation);
+  co_return finish(*creation);
 }
 
 awaitable<Sessions::Result> Sessions::join(std::shared_ptr<Creation> creation) {
   while (!creation->over) co_await creation->done.wait();
-  if (creation->failure) std::rethrow_exception(creation->failure);
-  co_return Result{creation->session, false};
+  co_return finish(*creation);
 }
 
-awaitable<std::shared_ptr<Session>> Sessions::create(SessionSpec spec) {
+Sessions::Result Sessions::finish(const Creation& creation) {
+  if (creation.failure) std::rethrow_exception(creation.failure);
+  return {creation.session, false};
+}
+
+awaitable<std::shared_ptr<Session>> Sessions::create(SessionSpec spec,
+                                                     std::shared_ptr<Patience> patience) {
   const auto began = Clock::now();
+  limits::Identity owner{spec.tenant, spec.key, spec.user};
+  auto held = limits::Hold::take(limits_, owner, limits::Stock::sessions);
+  if (limits_ && limits_->active()) limits_->take(owner, limits::Flow::creations);
   co_await mount(spec);
   const policy::Policy policy = policy_named(spec.policy);
   auto session = std::shared_ptr<Session>(new Session{{}, std::move(spec), policy});
+  session->held = std::move(held);
   settle(*session);
   std::exception_ptr failure;
   try {
     if (directory_) directory_->check_open();
-    session->sandbox = co_await pool_.take(session->kind);
+    session->sandbox = co_await pool_.take(session->kind, std::move(patience));
     session->id = session->sandbox->id();
     session->created = session->last_activity = std::chrono::system_clock::now();
     if (directory_) co_await claim(session);

@@ -45,6 +45,7 @@ class Sessions {
     storage::Volumes* volumes = nullptr;   // null: there are none
     storage::SessionLogs* logs = nullptr;  // null: nothing stays of a session
     Directory* directory = nullptr;        // null: this server stands alone
+    limits::Limits* limits = nullptr;      // null: everybody may have as much as there is
   };
   struct Settings {
     PoolSettings pool;
@@ -64,8 +65,9 @@ class Sessions {
     bool existed = false;  // before this request; a creation that was joined is not
   };
   // Throws Error{invalid} for a policy, environment, agent or provider that there is not, and
-  // {unavailable} for a provider that can't be used.
-  awaitable<Result> get_or_create(SessionSpec spec);
+  // {unavailable} for a provider that can't be used; limits::Exceeded. Where all places are taken
+  // it waits as `patience` says; then Error{exhausted}, or GaveUp.
+  awaitable<Result> get_or_create(SessionSpec spec, std::shared_ptr<Patience> patience = nullptr);
   // The registry was replaced: what is kept ready follows it.
   void restock();
 
@@ -127,15 +129,17 @@ class Sessions {
   struct Creation {
     explicit Creation(asio::any_io_executor executor) : done(executor) {}
     bool over = false;
+    bool abandoned = false;  // who wanted it has left: who joined begins anew
     std::shared_ptr<Session> session;
     std::exception_ptr failure;
     Signal done;
   };
-  awaitable<std::shared_ptr<Session>> create(SessionSpec spec);
+  awaitable<std::shared_ptr<Session>> create(SessionSpec spec, std::shared_ptr<Patience> patience);
   awaitable<void> keep(std::shared_ptr<Session> session);
   awaitable<void> claim(std::shared_ptr<Session> session);
   void let_go(const Session& session);
   awaitable<Result> join(std::shared_ptr<Creation> creation);
+  static Result finish(const Creation& creation);
   std::shared_ptr<Creation> find_starting(const std::string& place) const;
   awaitable<void> awake(std::shared_ptr<Session> session);
   awaitable<void> reach_sandbox(std::shared_ptr<Session> session);
@@ -191,6 +195,7 @@ class Sessions {
   storage::Volumes* const volumes_;
   storage::SessionLogs* const logs_;
   Directory* const directory_;
+  limits::Limits* const limits_;
   const std::string default_policy_;
   const Milliseconds idle_;
   const bool shared_;

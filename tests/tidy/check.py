@@ -20,6 +20,7 @@ from urllib.parse import unquote
 ALLOWED = {
     "base": set(), "match": set(), "os": {"base"}, "http": {"base"}, "net": {"http", "base"},
     "sandbox": {"base", "match"},
+    "limits": {"base"},
     "yaml": {"base"}, "policy": {"yaml", "base"},
     "registry": {"policy", "sandbox", "yaml", "base"},
     "jail": {"os", "base", "guest/wire.h"}, "guest": {"os", "base", "match"},
@@ -31,7 +32,7 @@ ALLOWED = {
                "guest/carrier_wire.h", "jail/guest_image.h"},
     "e2b": {"sandbox", "match", "net", "http", "os", "base", "box/output.h",
             "box/command.h", "box/records.h"},
-    "session": {"sandbox", "registry", "policy", "storage", "base", "os/test_dir.h"},
+    "session": {"limits", "sandbox", "registry", "policy", "storage", "base", "os/test_dir.h"},
     "hooks": {"session", "sandbox", "net", "http", "os", "base"},
     "audit": {"match", "os", "base"},
     "store": {"session", "base", "os/test_dir.h", "hooks/outbox.h"},
@@ -41,8 +42,8 @@ ALLOWED = {
     "cluster": {"session", "sandbox", "redis", "net", "http", "base"},
     "storage": {"sandbox", "os", "base"},
     "auth": {"net", "http", "os", "base", "store/sqlite.h", "store/schema.h"},
-    "api": {"auth", "session", "registry", "storage", "shell", "code", "sandbox", "hooks", "net",
-            "audit", "http", "base"},
+    "api": {"limits", "auth", "session", "registry", "storage", "shell", "code", "sandbox",
+            "hooks", "net", "audit", "http", "base"},
 }
 SEES_ALL = {"", "cli", "embed"}
 
@@ -138,7 +139,7 @@ def check_arrows(file, root):
         return
     for number, bracket, target in file.includes():
         first = target.split("/")[0]
-        if bracket == "<" and not (first in ALLOWED and (root / "src" / target).exists()):
+        if bracket == "<" and not (first in ALLOWED and (root / "src" / target).is_file()):
             continue
         if first == ".." or "/" not in target:
             yield number, f'"{target}" names no room; include "room/{pathlib.Path(target).name}"'
