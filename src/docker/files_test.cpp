@@ -23,6 +23,12 @@ class FileChannelsTest : public testing::Test {
     EXPECT_TRUE(channels.receive(Kind::file_answer, out.view()));
   }
 
+  static awaitable<std::string> next(box::HelperLink& link) {
+    const box::HelperLink::Heard heard = co_await link.hear(1s);
+    co_return heard.packet;
+  }
+  std::string hear(box::HelperLink& link) { return loop.run(next(link)); }
+
   TestLoop loop;
   std::vector<Kind> sent;
   FileChannels channels{loop.executor(),
@@ -34,15 +40,15 @@ TEST_F(FileChannelsTest, WhatCameIsHeardInOrder) {
   EXPECT_EQ(sent, std::vector<Kind>{Kind::file_open});
   answer("one");
   answer("two");
-  EXPECT_EQ(loop.run(link->hear(1s)).packet, "one");
-  EXPECT_EQ(loop.run(link->hear(1s)).packet, "two");
+  EXPECT_EQ(hear(*link), "one");
+  EXPECT_EQ(hear(*link), "two");
 }
 
 TEST_F(FileChannelsTest, AHelperThatTalksOnAndOnIsGivenUp) {
   const auto link = channels.open();
   const std::string much(1 << 20, 'x');
   for (int i = 0; i < 70; ++i) answer(much);
-  EXPECT_THROW(loop.run(link->hear(1s)), Error);
+  EXPECT_THROW(hear(*link), Error);
   answer("more");  // to nobody
 }
 
@@ -51,7 +57,7 @@ TEST_F(FileChannelsTest, WhatWasHeardCountsNoMore) {
   const std::string much(1 << 20, 'x');
   for (int i = 0; i < 140; ++i) {
     answer(much);
-    EXPECT_EQ(loop.run(link->hear(1s)).packet.size(), much.size());
+    EXPECT_EQ(hear(*link).size(), much.size());
   }
 }
 

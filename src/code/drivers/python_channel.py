@@ -40,7 +40,7 @@ set_signal, interrupt_signal = _signal.signal, int(_signal.SIGINT)
 format_error = traceback.TracebackException
 compile_code, run_code, eval_code = compile, exec, eval
 environ = os.environ
-list_names, working_directory = os.scandir, os.getcwd
+list_names, look_at, working_directory = os.scandir, os.lstat, os.getcwd
 
 
 def keep(fd):
@@ -148,6 +148,7 @@ class State:
     synced = None
     began = 0           # when, by the clock of files
     written = {}        # files that the last call wrote, and when
+    seen, names = None, []  # the working directory as it was, and what is in it
 
 
 class Gone(BaseException):

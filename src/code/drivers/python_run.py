@@ -124,29 +124,45 @@ def guarded(work):
     return None
 
 
+def names_in(place):
+    names = []
+    with list_names(place) as entries:
+        for entry in entries:
+            if len(names) >= NAMES:
+                break
+            hidden = entry.name[0] == "." or entry.name == "__pycache__"
+            if not hidden and entry.path.isprintable():
+                names.append(entry.path)
+    return names
+
+
 def written(found):
     """Files that were written since the call began: those in the working directory, and those in
     directories there, if names came or went in them."""
-    told, left = {}, NAMES
-    places = [(working_directory(), 0)]
-    if not (places[0][0] + "/").startswith("/workspace/"):
+    top = working_directory()
+    if not (top + "/").startswith("/workspace/"):
         return
-    for place, depth in places:
-        with list_names(place) as entries:
-            for entry in entries:
-                left -= 1
-                if left < 0 or len(found) >= FILES:
-                    return
-                facts = entry.stat(follow_symlinks=False)
-                hidden = entry.name[0] == "." or entry.name == "__pycache__"
-                if facts.st_ctime_ns < state.began or hidden or not entry.path.isprintable():
-                    continue
-                if facts.st_mode & 0o170000 == 0o040000 and depth < 2:
-                    places.append((entry.path, depth + 1))
-                elif facts.st_mode & 0o170000 == 0o100000:
-                    told[entry.path] = facts.st_ctime_ns
-                    if state.written.get(entry.path) != facts.st_ctime_ns:
-                        found.append(entry.path)
+    seen = top, look_at(top).st_ctime_ns
+    if state.seen != seen:
+        state.names = names_in(top)
+        # More names may come in the same tick, which would not be seen.
+        state.seen = seen if seen[1] < clock(FILES_CLOCK) else None
+    told, left = {}, NAMES
+    places = [(state.names, 0)]
+    for names, depth in places:
+        for path in names:
+            left -= 1
+            if left < 0 or len(found) >= FILES:
+                return
+            facts = look_at(path)
+            if facts.st_ctime_ns < state.began:
+                continue
+            if facts.st_mode & 0o170000 == 0o040000 and depth < 2:
+                places.append((names_in(path), depth + 1))
+            elif facts.st_mode & 0o170000 == 0o100000:
+                told[path] = facts.st_ctime_ns
+                if state.written.get(path) != facts.st_ctime_ns:
+                    found.append(path)
     state.written = told  # the next call may begin within the same tick
 
 
