@@ -80,6 +80,19 @@ int run_keeper(KeeperFlags& flags) {
   return tb::jail::run_keeper(flags.options);
 }
 
+CLI::App* add_drain(CLI::App& app, bool& undo) {
+  auto* drain = app.add_subcommand("drain", "send all sessions of this worker to others");
+  drain->add_flag("--undo", undo, "let it take sessions again");
+  return drain;
+}
+
+CLI::App* add_run(CLI::App& app, tb::cli::RunOptions& options) {
+  auto* run = app.add_subcommand("run", "run one command in a throw-away sandbox");
+  run->add_option("command", options.command, "bash text")->required();
+  run->add_option("--timeout", options.timeout, "seconds");
+  return run;
+}
+
 int dispatch(int argc, char** argv) {
   CLI::App app{"Threadbox: a persistent, isolated Linux box for every conversation of an agent."};
   app.name("threadbox");
@@ -90,6 +103,8 @@ int dispatch(int argc, char** argv) {
   auto* coordinator = app.add_subcommand("coordinator", "pass requests on to workers");
   for (CLI::App* each : {serve, coordinator}) each->footer(settings_help());
 
+  bool undo = false;
+  auto* drain = add_drain(app, undo);
   auto* stop = app.add_subcommand("stop", "end server, keeper and all sandboxes of STATE_DIR");
 
   bool json = false;
@@ -97,9 +112,7 @@ int dispatch(int argc, char** argv) {
   doctor->add_flag("--json", json, "as JSON");
 
   tb::cli::RunOptions run_options;
-  auto* run = app.add_subcommand("run", "run one command in a throw-away sandbox");
-  run->add_option("command", run_options.command, "bash text")->required();
-  run->add_option("--timeout", run_options.timeout, "seconds");
+  auto* run = add_run(app, run_options);
 
   tb::cli::BenchOptions bench_options;
   auto* bench = app.add_subcommand("bench", "measure this machine");
@@ -111,7 +124,7 @@ int dispatch(int argc, char** argv) {
   show->add_flag("--json", json, "as JSON");
 
   Sources sources;
-  for (CLI::App* each : {serve, coordinator, stop, doctor, run, bench, secret, show}) {
+  for (CLI::App* each : {serve, coordinator, drain, stop, doctor, run, bench, secret, show}) {
     add_settings(*each, sources);
   }
   KeeperFlags keeper_flags;
@@ -133,6 +146,7 @@ int dispatch(int argc, char** argv) {
   if (*keeper) return tb::cli::keeper(config);
   if (*show) return tb::cli::show_config(tb::show_settings(config, given), json);
   if (*secret) return tb::cli::secret(config);
+  if (*drain) return tb::cli::drain(config, undo);
   if (*stop) return tb::cli::stop(config);
   if (*doctor) return tb::cli::doctor(config, json);
   if (*run) return tb::cli::run(config, run_options);

@@ -10,6 +10,7 @@
 #include "base/spool.h"
 #include "hooks/deliveries.h"
 #include "session/metrics.h"
+#include "session/moves.h"
 #include "session/sessions.h"
 #include "shell/runs.h"
 #include "storage/artifacts.h"
@@ -48,6 +49,7 @@ struct Service {
   storage::Volumes* volumes = nullptr;
   storage::SessionLogs* logs = nullptr;
   session::Directory* directory = nullptr;  // null: this server stands alone
+  session::Moves* moves = nullptr;          // the same
   std::string cluster_secret = {};
 };
 

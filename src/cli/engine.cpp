@@ -74,6 +74,8 @@ void prepare_state(const Config& config) {
   if (::geteuid() == 0) {
     check_reachable("STATE_DIR", fs::absolute(config.state_dir));
     check_reachable("STORAGE_PATH", fs::absolute(storage).parent_path());
+    const std::string& shared = config.checkpoints.store;
+    if (shared.starts_with('/')) check_reachable("WORKSPACE_STORE", shared);
   }
   for (const std::string& dir : {output, store, docker, e2b, storage}) {
     check(::chmod(dir.c_str(), 0700), "chmod " + dir);

@@ -11,6 +11,7 @@
 #include "api/probes.h"
 #include "api/router.h"
 #include "api/service.h"
+#include "cli/checkpoints.h"
 #include "cli/cluster.h"
 #include "cli/commands.h"
 #include "cli/engine.h"
@@ -58,7 +59,7 @@ class Program {
  public:
   Program(asio::io_context& loop, const Config& config, registry::Registry& registry,
           const os::Supervisor& supervisor, HookFiles files, std::string e2b_authorities,
-          std::optional<ClusterStart> start)
+          std::optional<ClusterStart> start, CheckpointStart kept)
       : config_(config),
         registry_(registry),
         supervisor_(supervisor),
@@ -77,10 +78,12 @@ class Program {
                  {config.volume_size, config.max_volume_size, config.max_volumes},
                  config.environment),
         cluster_(make_cluster(loop, config, std::move(start))),
-        sessions_(loop.get_executor(),
-                  {sandboxes_.providers(), store_, events_, registry, &hooks_.callbacks(),
-                   &volumes_, &logs_, cluster_ ? &cluster_->directory() : nullptr},
-                  {pool_settings(config), config.policy, config.session_timeout}),
+        checkpoints_(make_checkpoints(loop.get_executor(), config, std::move(kept))),
+        sessions_(
+            loop.get_executor(),
+            {sandboxes_.providers(), store_, events_, registry, &hooks_.callbacks(), &volumes_,
+             &logs_, cluster_ ? &cluster_->directory() : nullptr, checkpoints_.get()},
+            {pool_settings(config), config.policy, config.session_timeout}),
         service_(service_of(config, sessions_, metrics_)),
         runs_(loop.get_executor()),
         contexts_(loop.get_executor(), sessions_, runs_, {config.output.inline_bytes}),
@@ -95,13 +98,7 @@ class Program {
         heartbeat_(loop.get_executor(), supervisor),
         stop_(loop.get_executor()) {
     events_.keep_in(logs_);
-    service_.artifacts = &artifacts_;
-    service_.volumes = &volumes_;
-    service_.logs = &logs_;
-    service_.hook_rules = hook_rules(config);
-    service_.deliveries = &hooks_.deliveries();
-    if (cluster_) service_.directory = &cluster_->directory();
-    service_.cluster_secret = config.cluster_secret;
+    complete_service();
     add_routes();
     metrics_.http_connections.read_by(
         [this] { return static_cast<double>(server_.connections()); });
@@ -151,10 +148,12 @@ class Program {
     co_await logs_.sweep();
     if (cluster_) {
       cluster_->open(sessions_, provider_);
+      service_.moves = &cluster_->moves();
     } else {
       const jail::Lease none;
       provider_.keeper().tell(none);
     }
+    if (checkpoints_) checkpoints_->open(sessions_);
     const std::uint16_t port = http::port_of(listener);
     server_.listen(listener);
     introduce(welcome, port);
@@ -162,6 +161,7 @@ class Program {
     while (!stopping_) co_await stop_.wait();
     supervisor_.tell("STOPPING=1");
     co_await server_.close(config_.shutdown_grace);
+    if (checkpoints_) co_await checkpoints_->close();
     if (cluster_) co_await cluster_->close();
     co_await volumes_.close();
     co_await artifacts_.close();
@@ -175,6 +175,18 @@ class Program {
   }
 
  private:
+  void complete_service() {
+    service_.artifacts = &artifacts_;
+    service_.volumes = &volumes_;
+    service_.logs = &logs_;
+    service_.hook_rules = hook_rules(config_);
+    service_.deliveries = &hooks_.deliveries();
+    if (cluster_) service_.directory = &cluster_->directory();
+    service_.cluster_secret = config_.cluster_secret;
+    if (cluster_) cluster_->add_metrics(metrics_.registry);
+    if (checkpoints_) add_metrics(metrics_.registry, *checkpoints_);
+  }
+
   void add_routes() {
     router_.set_cors({config_.cors_origins});
     api::add_seed_routes(router_, service_);
@@ -277,6 +289,7 @@ class Program {
   storage::SessionLogs logs_;
   storage::Volumes volumes_;
   std::unique_ptr<Cluster> cluster_;
+  std::unique_ptr<checkpoints::Checkpoints> checkpoints_;  // null: files go with this server
   session::Sessions sessions_;
   api::Service service_;
   shell::Runs runs_;
@@ -302,32 +315,6 @@ os::Fd lock_state(const std::string& state_dir) {
   return lock;
 }
 
-// Nobody would end others' sandboxes when the lease has run out and this server is dead.
-void check_cluster(const Config& config) {
-  if (config.redis_host.empty()) return;
-  if (config.docker) {
-    throw Error{Code::invalid,
-                "REDIS_HOST: containers can't be kept by a lease yet; a worker of a cluster has "
-                "native sandboxes only: unset DOCKER_HOST and SANDBOX_PROVIDER"};
-  }
-  if (!config.e2b.key.empty()) {
-    throw Error{Code::invalid,
-                "REDIS_HOST: sandboxes at E2B can't be kept by a lease yet; a worker of a cluster "
-                "has native sandboxes only: unset E2B_API_KEY and SANDBOX_PROVIDER"};
-  }
-}
-
-std::optional<ClusterStart> start_of_cluster(const Config& config, int listener) {
-  if (config.redis_host.empty()) return std::nullopt;
-  ClusterStart start;
-  start.redis = redis_settings(config);
-  start.url = config.advertise_url;
-  if (start.url.empty()) {
-    start.url = "http://" + config.host + ":" + std::to_string(http::port_of(listener));
-  }
-  return start;
-}
-
 void raise_file_limit() {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
@@ -342,6 +329,7 @@ int serve(const Config& config) {
   set_log(config.log_level, config.log_json);
   raise_file_limit();
   check_cluster(config);
+  CheckpointStart kept = prepare_checkpoints(config);
   registry::Registry registry = load_registry(config);  // while all files can be read
   const os::Fd lock = lock_state(config.state_dir);
   const int listener = http::bind_listener(config.host, config.port);
@@ -358,7 +346,8 @@ int serve(const Config& config) {
                   supervisor,
                   std::move(files),
                   std::move(e2b_authorities),
-                  std::move(start)};
+                  std::move(start),
+                  std::move(kept)};
   Signals signals{loop};
   for (const int end : {SIGTERM, SIGINT}) signals.on(end, [&] { program.request_stop(); });
   signals.on(SIGHUP, [&] { program.reload(); });

@@ -42,7 +42,7 @@ def test_a_thread_has_one_box_whoever_is_asked(shared_cluster, fronts):
         assert one.try_execute(session, "true").status == 404
     for thread in sessions:
         assert one.get(f"/get_session?thread_id={thread}").status == 404
-    assert not shared_cluster.redis.call("KEYS", "tb:t:*")
+    assert not shared_cluster.redis.call("KEYS", "{tb}:t:*")
 
 
 def test_the_wrong_worker_says_where_the_thread_is(shared_cluster, fronts):

@@ -38,6 +38,7 @@ ALLOWED = {
     "code": {"session", "shell", "sandbox", "base"},
     "redis": {"net", "base", "os/test_dir.h", "os/spawn.h"},
     "cluster": {"session", "sandbox", "redis", "net", "http", "base"},
+    "checkpoints": {"session", "sandbox", "net", "http", "os", "base"},
     "storage": {"sandbox", "os", "base"},
     "api": {"session", "registry", "storage", "shell", "code", "sandbox", "hooks", "net",
             "http", "base"},
