@@ -89,11 +89,11 @@ constexpr std::uint64_t kMany = 1000000;
 
 std::vector<Setting> serving_settings() {
   return {
-      {"HOST", "127.0.0.1", "address to listen on; wider than loopback needs ALLOW_NO_AUTH=1",
+      {"HOST", "127.0.0.1", "address to listen on; wider than loopback needs API keys",
        text([](Config& c, const std::string& v) { c.host = v; })},
       {"PORT", "5000", "port to listen on",
        number(0, 65535, [](Config& c, auto v) { c.port = static_cast<std::uint16_t>(v); })},
-      {"ALLOW_NO_AUTH", "0", "1: listen beyond loopback although anybody can then run commands",
+      {"ALLOW_NO_AUTH", "0", "1: listen beyond loopback without keys: anybody can run commands",
        number(0, 1, [](Config& c, auto v) { c.allow_no_auth = v == 1; })},
       {"STATE_DIR", "/var/lib/threadbox", "where all state lives; one server for each",
        text([](Config& c, const std::string& v) { c.state_dir = v; })},

@@ -29,6 +29,9 @@ GivenSettings gather_settings(const std::string& file = {},
 // Throws Error{invalid} that lists everything that is wrong, at once.
 Config read_config(const GivenSettings& given, Role role = Role::worker);
 
+// Only this machine can reach it.
+bool is_loopback(const std::string& host);
+
 // "pool-size" of POOL_SIZE; empty for a secret, which everybody could read in a list of processes.
 std::string flag_of(const Setting& setting);
 

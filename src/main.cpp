@@ -27,6 +27,7 @@ std::string settings_help() {
 
 void add_bench_options(CLI::App& bench, tb::cli::BenchOptions& options) {
   bench.add_flag("--json", options.json, "as JSON");
+  bench.add_flag("--samples", options.samples, "as JSON, with each sample");
   bench.add_option("--rounds", options.rounds, "of each latency row")->capture_default_str();
   bench.add_option("--sandboxes", options.sandboxes, "for the memory row")->capture_default_str();
   bench.add_option("--only", options.only, "rows whose name contains this");
@@ -93,6 +94,42 @@ CLI::App* add_run(CLI::App& app, tb::cli::RunOptions& options) {
   return run;
 }
 
+struct KeyFlags {
+  CLI::App* create = nullptr;
+  CLI::App* list = nullptr;
+  CLI::App* revoke = nullptr;
+  tb::cli::KeyOptions options;
+  std::string id;
+};
+
+CLI::App* add_keys(CLI::App& app, KeyFlags& flags) {
+  auto* keys = app.add_subcommand("keys", "make, list and revoke API keys; a server need not run");
+  keys->require_subcommand(1);
+  tb::cli::KeyOptions& options = flags.options;
+  flags.create = keys->add_subcommand("create", "make a key, and print it this once");
+  flags.create->add_option("--tenant", options.tenant, "whose it is; without: the default tenant");
+  flags.create->add_option("--role", options.role, "admin, user or readonly")
+      ->capture_default_str();
+  flags.create->add_option("--name", options.name, "for people");
+  flags.create->add_option("--expires", options.expires,
+                           "after 30d, 12h, 45m, 90s; without: never");
+  flags.create->add_option("--scope", options.scopes,
+                           "only these, with commas: sessions, volumes, artifacts, webhooks, "
+                           "registry, metrics, admin");
+  flags.create->add_flag("--json", options.json, "as JSON");
+  flags.list = keys->add_subcommand("list", "show all keys, but not their secrets");
+  flags.list->add_flag("--json", options.json, "as JSON");
+  flags.revoke = keys->add_subcommand("revoke", "let a key open nothing from now on");
+  flags.revoke->add_option("id", flags.id, "of the key, or the key itself")->required();
+  return keys;
+}
+
+int run_keys(const tb::Config& config, const KeyFlags& flags) {
+  if (*flags.create) return tb::cli::create_key(config, flags.options);
+  if (*flags.list) return tb::cli::list_keys(config, flags.options.json);
+  return tb::cli::revoke_key(config, flags.id);
+}
+
 int dispatch(int argc, char** argv) {
   CLI::App app{"Threadbox: a persistent, isolated Linux box for every conversation of an agent."};
   app.name("threadbox");
@@ -102,7 +139,6 @@ int dispatch(int argc, char** argv) {
   auto* serve = app.add_subcommand("serve", "answer HTTP requests");
   auto* coordinator = app.add_subcommand("coordinator", "pass requests on to workers");
   for (CLI::App* each : {serve, coordinator}) each->footer(settings_help());
-
   bool undo = false;
   auto* drain = add_drain(app, undo);
   auto* stop = app.add_subcommand("stop", "end server, keeper and all sandboxes of STATE_DIR");
@@ -110,10 +146,8 @@ int dispatch(int argc, char** argv) {
   bool json = false;
   auto* doctor = app.add_subcommand("doctor", "show which barriers this host gives");
   doctor->add_flag("--json", json, "as JSON");
-
   tb::cli::RunOptions run_options;
   auto* run = add_run(app, run_options);
-
   tb::cli::BenchOptions bench_options;
   auto* bench = app.add_subcommand("bench", "measure this machine");
   add_bench_options(*bench, bench_options);
@@ -122,9 +156,11 @@ int dispatch(int argc, char** argv) {
 
   auto* show = app.add_subcommand("config", "print every setting and where it was set");
   show->add_flag("--json", json, "as JSON");
-
+  KeyFlags key_flags;
+  auto* keys = add_keys(app, key_flags);
   Sources sources;
-  for (CLI::App* each : {serve, coordinator, drain, stop, doctor, run, bench, secret, show}) {
+  for (CLI::App* each : {serve, coordinator, drain, stop, doctor, run, bench, secret, show,
+                         key_flags.create, key_flags.list, key_flags.revoke}) {
     add_settings(*each, sources);
   }
   KeeperFlags keeper_flags;
@@ -147,6 +183,7 @@ int dispatch(int argc, char** argv) {
   if (*show) return tb::cli::show_config(tb::show_settings(config, given), json);
   if (*secret) return tb::cli::secret(config);
   if (*drain) return tb::cli::drain(config, undo);
+  if (*keys) return run_keys(config, key_flags);
   if (*stop) return tb::cli::stop(config);
   if (*doctor) return tb::cli::doctor(config, json);
   if (*run) return tb::cli::run(config, run_options);

@@ -14,18 +14,21 @@ import server as lib  # noqa: E402
 
 def pytest_addoption(parser):
     parser.addoption("--long", action="store_true", help="also soaks that take minutes")
+    parser.addoption("--soak", type=float, help="seconds of mixed load; without it there is none")
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "long: a soak, run with --long only")
+    config.addinivalue_line("markers", "mixed_load: half an hour of it, run with --soak only")
 
 
 def pytest_collection_modifyitems(config, items):
     """Soaks are left out, not skipped, unless they are asked for."""
-    if config.getoption("--long"):
-        return
-    config.hook.pytest_deselected(items=[i for i in items if i.get_closest_marker("long")])
-    items[:] = [item for item in items if not item.get_closest_marker("long")]
+    for option, marker in (("--long", "long"), ("--soak", "mixed_load")):
+        if config.getoption(option):
+            continue
+        config.hook.pytest_deselected(items=[i for i in items if i.get_closest_marker(marker)])
+        items[:] = [item for item in items if not item.get_closest_marker(marker)]
 
 
 @pytest.fixture(scope="session")

@@ -2,28 +2,17 @@
 
 The last line is `N passed, N failed, N skipped`. Exit code 1 when anything failed."""
 import argparse
-import os
-import pathlib
 import re
 import subprocess
 import sys
 import threading
 import time
 import tomllib
-import xml.etree.ElementTree
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-PYTEST = ["/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+from running import (ROOT, Result, gtest, junit, pytest, pytest_by_two, pytest_side_by_side,
+                     script, sh, side_by_side, total_of)
+
 ASAN = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
-
-
-class Result:
-    def __init__(self, passed=0, failed=0, skipped=0):
-        self.passed, self.failed, self.skipped = passed, failed, skipped
-
-
-def sh(command, **kwargs):
-    return subprocess.run(command, cwd=ROOT, **kwargs).returncode
 
 
 def build(preset, *targets, nice=0):
@@ -80,71 +69,6 @@ def unit_release():
     return result if result.failed else gtest("release")
 
 
-def junit(path, code):
-    """Counts from a JUnit file; a run that left none has failed."""
-    try:
-        root = xml.etree.ElementTree.parse(path).getroot()
-    except (OSError, xml.etree.ElementTree.ParseError):
-        return Result(failed=1)
-    suites = [root] if root.get("tests") else list(root)
-    count = {key: sum(int(s.get(key) or 0) for s in suites)
-             for key in ("tests", "failures", "errors", "skipped", "disabled")}
-    failed = count["failures"] + count["errors"]
-    skipped = count["skipped"] + count["disabled"]
-    if code != 0 and failed == 0:
-        failed = 1
-    return Result(count["tests"] - count["failures"] - count["errors"] - skipped, failed, skipped)
-
-
-def gtest(preset, env=None):
-    report = ROOT / "build" / f"unit-{preset}.xml"
-    report.unlink(missing_ok=True)
-    code = sh([f"build/{preset}/unit_tests", f"--gtest_output=xml:{report}", "--gtest_brief=1"],
-              env=env and {**os.environ, **env})
-    return junit(report, code)
-
-
-def pytest(folder, *more, env=None):
-    report = ROOT / "build" / f"{folder.replace('/', '-')}.xml"
-    report.unlink(missing_ok=True)
-    code = sh(PYTEST + [folder, f"--junitxml={report}", *more],
-              env=env and {**os.environ, **env})
-    return junit(report, code)
-
-
-def pytest_side_by_side(folder, *groups, env=None):
-    """Groups of files, each in a process of its own: for tests that mostly wait. What no group
-    names is one more."""
-    files = sorted(path.name for path in (ROOT / folder).glob("test_*.py"))
-    named = [name for group in groups for name in group]
-    parts = [*groups, [name for name in files if name not in named]]
-    results = {}
-
-    def work(part):
-        report = ROOT / "build" / f"{folder.replace('/', '-')}-{part}.xml"
-        report.unlink(missing_ok=True)
-        code = sh(PYTEST + [*(f"{folder}/{name}" for name in parts[part]), f"--junitxml={report}"],
-                  env={**os.environ, **(env or {})})
-        results[part] = junit(report, code)
-    threads = [threading.Thread(target=work, args=(part,)) for part in range(len(parts))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return total_of(results.values())
-
-
-def pytest_by_two(folder, env):
-    """Two halves, on a machine with nothing else to do."""
-    files = sorted(path.name for path in (ROOT / folder).glob("test_*.py"))
-    return pytest_side_by_side(folder, files[::2], env=env)
-
-
-def script(*command):
-    code = sh(list(command))
-    return Result(int(code == 0), int(code != 0))
-
-
 def vm():
     run = subprocess.run(["/usr/bin/python3", "tests/vm/run.py"], cwd=ROOT, text=True,
                          stdout=subprocess.PIPE)
@@ -187,12 +111,6 @@ def checks(folder, *commands):
     """Programs that look at a package of the SDK; each of them counts."""
     codes = [subprocess.run(command, cwd=ROOT / folder).returncode for command in commands]
     return [Result(int(code == 0), int(code != 0)) for code in codes]
-
-
-def total_of(results):
-    results = list(results)
-    return Result(sum(one.passed for one in results), sum(one.failed for one in results),
-                  sum(one.skipped for one in results))
 
 
 def sdk():
@@ -262,7 +180,7 @@ FIRST = [
 ]
 # Two of them at a time, each in a process of its own: they mostly wait. The longest begin.
 BESIDE = [
-    ("security", lambda: pytest("tests/security")),
+    ("security", lambda: pytest("tests/security", strict=True)),
     ("sdk", sdk),
     ("faults", lambda: pytest("tests/faults")),
     ("contract", lambda: pytest("tests/contract")),
@@ -270,7 +188,7 @@ BESIDE = [
     ("deploy", lambda: pytest("tests/deploy")),
     ("docker", lambda: pytest("tests/docker")),
     ("e2b", lambda: pytest("tests/e2b")),
-    ("policy", lambda: pytest("tests/policy")),
+    ("policy", lambda: pytest("tests/policy", strict=True)),
     ("cluster", lambda: pytest_side_by_side("tests/cluster", ["test_faults.py"],
                                                ["test_troubles.py"])),
     ("vm", vm),
@@ -296,6 +214,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("stages", nargs="*", help="only these")
     parser.add_argument("--long", action="store_true", help="also what takes minutes by nature")
+    parser.add_argument("--soak", nargs="?", type=float, const=1800, metavar="SECONDS",
+                        help="only the build, and half an hour of mixed load, or so many seconds")
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
     stages = STAGES + (LONG if options.long or options.stages else [])
@@ -305,12 +225,22 @@ def main():
     unknown = set(options.stages) - {name for name, _ in stages}
     if unknown:
         parser.error(f"no such stage: {', '.join(sorted(unknown))}")
-    if options.stages:
+    if options.soak:
+        total = soak(options.soak)
+    elif options.stages:
         total = total_of(run(stage) for stage in stages if stage[0] in options.stages)
     else:
         total = whole(LONG if options.long else [])
     print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped")
     return 1 if total.failed else 0
+
+
+def soak(seconds):
+    built = run(("build", build_release))
+    if built.failed:
+        return built
+    words = ["tests/faults/test_soak.py", "--soak", str(seconds), "-s"]
+    return total_of([built, run(("soak", lambda: pytest(*words, strict=True)))])
 
 
 def run(named):
@@ -341,11 +271,7 @@ def beside(stages):
                 print("\n".join(words if found else [*words, counts]), flush=True)
                 results.append(Result(*map(int, found.groups())) if found else Result(failed=1))
 
-    workers = [threading.Thread(target=work) for _ in range(2)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    side_by_side([work, work])
     return total_of(results)
 
 

@@ -35,7 +35,7 @@ std::vector<std::string> paths_of(FileCall& call) {
 awaitable<http::Response> download(FileCall& call) {
   std::vector<std::string> paths = paths_of(call);
   const bool gzip = wants_gzip(call);
-  const auto session = call.service.sessions.get(call.call.captured[0]);
+  const auto session = call.session();
   const session::Use use = co_await call.service.sessions.use(session);
   const Bytes most = workspace_limit(call.service, *session);
   const auto archive = co_await use.sandbox().files().archive(std::move(paths), gzip, most);
@@ -69,7 +69,7 @@ awaitable<void> pass_on(http::Exchange& exchange, sandbox::ArchiveWriter& archiv
 awaitable<http::Response> upload(FileCall& call) {
   const auto began = std::chrono::steady_clock::now();
   call.path = file_path(call.text("path"));
-  const auto session = call.service.sessions.get(call.call.captured[0]);
+  const auto session = call.session();
   const session::Use use = co_await call.service.sessions.use(session);
   const FileLimits limits = file_limits(call.service, *session);
   const auto archive = co_await use.sandbox().files().unpack(call.path, limits);

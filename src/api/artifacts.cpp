@@ -60,10 +60,11 @@ awaitable<http::Response> keep(FileCall& call) {
   like.type = read_type(body, like.name);
   like.source = to_utf8(call.path);
   like.origin = "kept";
-  const auto session = call.service.sessions.get(call.call.captured[0]);
+  const auto session = call.session();
   like.session = session->id;
   like.thread = session->spec.thread;
   like.user = session->spec.user;
+  like.tenant = session->spec.tenant;
   const session::Use use = co_await call.service.sessions.use(session);
   const auto file = co_await use.sandbox().files().open(call.path);
   std::optional<storage::ArtifactsFull> full;
@@ -78,26 +79,27 @@ awaitable<http::Response> keep(FileCall& call) {
 
 awaitable<http::Response> of_session(Service& service, Call& call) {
   const std::string& id = call.captured[0];
-  if (!service.artifacts->has(id) && !service.sessions.find(id)) {
+  const std::vector<storage::Artifact> kept = own_artifacts(service, call, id);
+  if (kept.empty() && !find_own_session(service, call, id)) {
     const std::string shown = to_utf8(id.substr(0, 200));
     throw Refusal{404, "Session not found: " + shown, {{"session_id", shown}}};
   }
-  co_return render(service.artifacts->list(id));
+  co_return render(kept);
 }
 
 awaitable<http::Response> all(Service& service, Call& call) {
   const std::string* session = call.exchange.request().find_query("session_id");
   const std::string* user = call.exchange.request().find_query("user_id");
-  co_return render(service.artifacts->list(session ? *session : "", user ? *user : ""));
+  co_return render(own_artifacts(service, call, session ? *session : "", user ? *user : ""));
 }
 
 awaitable<http::Response> get(Service& service, Call& call) {
-  co_return answer_json(200, render(service.artifacts->get(call.captured[0])));
+  co_return answer_json(200, render(get_own_artifact(service, call)));
 }
 
 // As a download, whatever its type says: what a sandbox made is no page of ours.
 awaitable<http::Response> content(Service& service, Call& call) {
-  const storage::Artifact artifact = service.artifacts->get(call.captured[0]);
+  const storage::Artifact artifact = get_own_artifact(service, call);
   const auto file = co_await service.artifacts->read(artifact.id);
   const std::string etag = '"' + artifact.id + '"';
   const http::Request& request = call.exchange.request();
@@ -120,7 +122,7 @@ awaitable<http::Response> content(Service& service, Call& call) {
 }
 
 awaitable<http::Response> remove(Service& service, Call& call) {
-  const std::string& id = call.captured[0];
+  const std::string id = get_own_artifact(service, call).id;
   co_await service.artifacts->remove(id);
   co_return answer_json(200, {{"status", "deleted"}, {"artifact_id", id}});
 }

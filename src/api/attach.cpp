@@ -164,7 +164,7 @@ awaitable<http::Response> attach_to(Service& service, Call& call,
   const sandbox::Stream stream = read_stream(call);
   const std::string* text = call.exchange.request().find_query("offset");
   const std::uint64_t offset = text ? read_number(*text, "offset") : 0;
-  const auto session = service.sessions.get(call.captured[0]);
+  const auto session = get_own_session(service, call);
   const session::Use use = co_await service.sessions.use(session);
   http::WebSocketOptions options;
   http::WebSocket* socket = co_await call.exchange.upgrade(options);
@@ -193,7 +193,7 @@ sandbox::Command read_start(const Call& call) {
 
 awaitable<http::Response> start_and_attach(Service& service, Call& call) {
   check_origin(service, call);
-  const auto session = service.sessions.get(call.captured[0]);
+  const auto session = get_own_session(service, call);
   const session::Who who = session->who(call.request_id);
   sandbox::Command command = read_start(call);
   check_notify_url(service, command);

@@ -87,11 +87,14 @@ class CodeWriter {
   std::optional<http::EventStream> events_;
 };
 
-// Pictures and documents that code showed, which stay after the session's end.
+constexpr Bytes kLargestKept = 16_MiB;  // of a file that code wrote, unless somebody asks for it
+
+// Pictures and documents that code showed and files that it wrote, which stay after the session's
+// end.
 class Produced {
  public:
   Produced(const Service& service, const session::Session& session)
-      : artifacts_(service.artifacts), session_(session) {}
+      : artifacts_(service.artifacts), events_(service.sessions.events()), session_(session) {}
 
   void note(const Event& event) {
     if (!artifacts_ || event.kind != Event::Kind::result) return;
@@ -108,17 +111,12 @@ class Produced {
   awaitable<json::array> keep(unsigned count) {
     json::array names;
     for (auto& [ending, bytes] : files_) {
-      storage::Artifact like;
-      like.name =
-          "cell-" + std::to_string(count) + "-" + std::to_string(names.size() + 1) + "." + ending;
-      like.type = storage::media_type_of(like.name);
-      like.origin = "code";
-      like.session = session_.id;
-      like.thread = session_.spec.thread;
-      like.user = session_.spec.user;
+      storage::Artifact like = describe("cell-" + std::to_string(count) + "-" +
+                                        std::to_string(names.size() + 1) + "." + ending);
       try {
         const storage::Artifact kept = co_await artifacts_->keep(std::move(like), std::move(bytes));
         names.emplace_back(kept.name);
+        events_.artifact_kept(session_.who(), kept.id, kept.name, kept.size);
       } catch (const Error& error) {
         log(LogLevel::warning, "artifact_not_kept", {{"error", error.what()}});
       }
@@ -126,7 +124,38 @@ class Produced {
     co_return names;
   }
 
+  // The same of files of the workspace: as they are now, in place of what they were before.
+  awaitable<void> keep_written(std::vector<std::string> paths, sandbox::Files& files,
+                               json::array& names) {
+    if (!artifacts_) co_return;
+    for (const std::string& path : paths) {
+      storage::Artifact like = describe(to_utf8(path.substr(path.rfind('/') + 1)));
+      like.source = to_utf8(path);
+      try {
+        const auto file = co_await files.open(path);
+        if (file->info().size > kLargestKept) continue;
+        const storage::Artifact kept = co_await artifacts_->keep(std::move(like), *file);
+        artifacts_->forget_earlier(kept);
+        names.emplace_back(kept.name);
+      } catch (const Error& error) {
+        log(LogLevel::info, "artifact_not_kept", {{"error", error.what()}});
+      }
+    }
+  }
+
  private:
+  storage::Artifact describe(std::string name) const {
+    storage::Artifact like;
+    like.type = storage::media_type_of(name);
+    like.name = std::move(name);
+    like.origin = "code";
+    like.session = session_.id;
+    like.thread = session_.spec.thread;
+    like.user = session_.spec.user;
+    like.tenant = session_.spec.tenant;
+    return like;
+  }
+
   struct Kind {
     const char* name;  // of a result, and the file's ending
     bool coded;
@@ -134,6 +163,7 @@ class Produced {
   static constexpr Kind kKinds[] = {{"png", true}, {"jpeg", true}, {"pdf", true}, {"svg", false}};
 
   storage::Artifacts* artifacts_;
+  session::Events& events_;
   const session::Session& session_;
   std::vector<std::pair<std::string, std::string>> files_;
 };
@@ -148,7 +178,7 @@ class WakeOnClose {
   ~WakeOnClose() { exchange_.on_peer_closed(nullptr); }
   WakeOnClose(const WakeOnClose&) = delete;
   WakeOnClose& operator=(const WakeOnClose&) = delete;
-  code::Wake wake;
+  Nudge wake;
 
  private:
   http::Exchange& exchange_;
@@ -191,6 +221,7 @@ awaitable<http::Response> run(Service& service, Contexts& contexts, Call& call,
                               const json::object& request) {
   code::Cell cell = read_cell(service, request, *session);
   const bool streams = find_flag(request, "stream").value_or(false);
+  const bool keeps = find_flag(request, "keep_files").value_or(true);
   const session::Who who = session->who(call.request_id);
   const session::Use use = co_await service.sessions.use(session);
   const auto context = co_await choose(contexts, session, request);
@@ -204,7 +235,9 @@ awaitable<http::Response> run(Service& service, Contexts& contexts, Call& call,
     const code::Outcome outcome =
         co_await contexts.execute(session, context, std::move(cell), std::move(take), who);
     json::object body = collector.render(session->id, render_outcome(*context, outcome));
-    body["artifacts"] = co_await produced.keep(outcome.count);
+    json::array names = co_await produced.keep(outcome.count);
+    if (keeps) co_await produced.keep_written(outcome.files, use.sandbox().files(), names);
+    body["artifacts"] = std::move(names);
     co_return answer(200, body);
   }
   CodeWriter writer{call.exchange};
@@ -216,14 +249,16 @@ awaitable<http::Response> run(Service& service, Contexts& contexts, Call& call,
   const code::Outcome outcome = co_await contexts.execute(session, context, std::move(cell),
                                                           std::move(take), who, &watch.wake);
   json::object told = render_outcome(*context, outcome);
-  told["artifacts"] = co_await produced.keep(outcome.count);
+  json::array names = co_await produced.keep(outcome.count);
+  if (keeps) co_await produced.keep_written(outcome.files, use.sandbox().files(), names);
+  told["artifacts"] = std::move(names);
   co_await writer.end(std::move(told));
   co_return http::Response{};
 }
 
 awaitable<http::Response> execute(Service& service, Contexts& contexts, Call& call) {
   const json::object body = co_await read_object(call.exchange);
-  const auto session = service.sessions.get(call.captured[0]);
+  const auto session = get_own_session(service, call);
   co_return co_await run(service, contexts, call, session, body);
 }
 
@@ -234,7 +269,7 @@ awaitable<http::Response> execute_e2b(Service& service, Contexts& contexts, Call
   if (!id || !find_text(body, "code")) {
     throw http::HttpError{400, "session_id and code required"};
   }
-  const auto session = service.sessions.find(*id);
+  const auto session = find_own_session(service, call, *id);
   if (!session) {
     const std::string shown = to_utf8(id->substr(0, 200));
     throw Refusal{404, "Session not found: " + shown, {{"session_id", shown}}};
@@ -249,14 +284,14 @@ awaitable<http::Response> create(Service& service, Contexts& contexts, Call& cal
   spec.language = code::language_named(find_text(body, "language").value_or("python"));
   spec.cwd = std::move(like.cwd);
   spec.env = std::move(like.env);
-  const auto session = service.sessions.get(call.captured[0]);
+  const auto session = get_own_session(service, call);
   const session::Who who = session->who(call.request_id);
   const auto context = co_await contexts.create(session, std::move(spec), who);
   co_return answer(201, render_context(*context));
 }
 
 awaitable<http::Response> list(Service& service, Contexts& contexts, Call& call) {
-  const auto session = service.sessions.get(call.captured[0]);
+  const auto session = get_own_session(service, call);
   json::array shown;
   for (const auto& context : co_await contexts.list(session)) {
     shown.push_back(render_context(*context));
@@ -265,13 +300,13 @@ awaitable<http::Response> list(Service& service, Contexts& contexts, Call& call)
 }
 
 awaitable<http::Response> show(Service& service, Contexts& contexts, Call& call) {
-  const auto session = service.sessions.get(call.captured[0]);
+  const auto session = get_own_session(service, call);
   const auto context = co_await contexts.get(session, call.captured[1]);
   co_return answer(200, render_context(*context));
 }
 
 awaitable<http::Response> remove(Service& service, Contexts& contexts, Call& call) {
-  const auto session = service.sessions.get(call.captured[0]);
+  const auto session = get_own_session(service, call);
   const auto context = co_await contexts.get(session, call.captured[1]);
   co_await contexts.remove(session, context);
   co_return answer(
@@ -279,7 +314,7 @@ awaitable<http::Response> remove(Service& service, Contexts& contexts, Call& cal
 }
 
 awaitable<http::Response> restart(Service& service, Contexts& contexts, Call& call) {
-  const auto session = service.sessions.get(call.captured[0]);
+  const auto session = get_own_session(service, call);
   const session::Who who = session->who(call.request_id);
   const auto context = co_await contexts.get(session, call.captured[1]);
   co_await contexts.restart(session, context, who);
@@ -287,7 +322,7 @@ awaitable<http::Response> restart(Service& service, Contexts& contexts, Call& ca
 }
 
 awaitable<http::Response> interrupt(Service& service, Contexts& contexts, Call& call) {
-  const auto session = service.sessions.get(call.captured[0]);
+  const auto session = get_own_session(service, call);
   const auto context = co_await contexts.get(session, call.captured[1]);
   contexts.interrupt(*context);
   co_return answer(200, render_context(*context));

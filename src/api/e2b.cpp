@@ -19,8 +19,9 @@ namespace {
 constexpr std::size_t kMostListed = 10'000;
 constexpr Bytes kMostRead = 12_MiB;  // as much as fits into a body that writes it
 
-std::shared_ptr<session::Session> find_session(Service& service, const std::string& id) {
-  if (auto session = service.sessions.find(id)) return session;
+std::shared_ptr<session::Session> find_session(const Service& service, const Call& call,
+                                               const std::string& id) {
+  if (auto session = find_own_session(service, call, id)) return session;
   const std::string shown = to_utf8(id.substr(0, 200));
   throw Refusal{404, "Session not found: " + shown, {{"session_id", shown}}};
 }
@@ -59,7 +60,7 @@ awaitable<http::Response> list(Service& service, Call& call) {
   const std::string* asked = call.exchange.request().find_query("directory");
   const std::string directory = asked ? *asked : "/";
   const std::string path = inside_workspace(directory);
-  const auto session = find_session(service, call.captured[0]);
+  const auto session = find_session(service, call, call.captured[0]);
   const session::Use use = co_await service.sessions.look(session);
   sandbox::Listing listing = co_await list_directory(use.sandbox(), path);
   std::sort(listing.files.begin(), listing.files.end(),
@@ -111,7 +112,7 @@ awaitable<http::Response> read(Service& service, Call& call) {
   const std::string& asked = call.captured[1];
   const std::string path = inside_workspace(asked);
   if (path.empty()) throw Refusal{400, "Invalid filename", {{"filename", to_utf8(asked)}}};
-  const auto session = find_session(service, call.captured[0]);
+  const auto session = find_session(service, call, call.captured[0]);
   const session::Use use = co_await service.sessions.use(session);
   const std::string bytes = co_await read_whole(use.sandbox(), path);
   service.sessions.events().file_downloaded(session->who(call.request_id), Bytes{bytes.size()},
@@ -175,7 +176,7 @@ awaitable<http::Response> write(Service& service, Call& call) {
   if (path.empty()) throw Refusal{400, "Invalid filename", {{"filename", to_utf8(*asked)}}};
   const std::optional<std::string> bytes = from_base64(*content);
   if (!bytes) throw http::HttpError{400, "\"content\" must be base64"};
-  const auto session = find_session(service, *id);
+  const auto session = find_session(service, call, *id);
   const session::Use use = co_await service.sessions.use(session);
   co_await write_whole(service, session, use.sandbox(), path, *bytes);
   service.sessions.events().file_uploaded(session->who(call.request_id), Bytes{bytes->size()},
@@ -185,7 +186,7 @@ awaitable<http::Response> write(Service& service, Call& call) {
 }
 
 awaitable<http::Response> url(Service& service, Call& call) {
-  const auto session = find_session(service, call.captured[0]);
+  const auto session = find_session(service, call, call.captured[0]);
   const std::string place = session->sandbox ? session->sandbox->url() : std::string{};
   json::object answer{{"session_id", session->id},
                       {"url", place.empty() ? json::value(nullptr) : json::value(place)}};

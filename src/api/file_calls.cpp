@@ -48,7 +48,7 @@ json::object describe(const sandbox::LimitError& error) {
 }
 
 void count_limit(FileCall& call, FileProblem problem) {
-  const auto session = call.service.sessions.find(call.call.captured[0]);
+  const auto session = find_own_session(call.service, call.call, call.call.captured[0]);
   session::Who who;
   if (session) who = session->who(call.call.request_id);
   session::Events& events = call.service.sessions.events();
@@ -100,6 +100,10 @@ std::string file_path_below(std::string_view name) {
     throw Refusal{400, "\"path\" must name something below the workspace", {{"path", name}}};
   }
   return path;
+}
+
+std::shared_ptr<session::Session> FileCall::session() const {
+  return get_own_session(service, call);
 }
 
 bool FileCall::flag(const char* name) const {

@@ -23,6 +23,8 @@ struct FileCall {
   std::string path = {};  // what an error is about
 
   const http::Request& request() const { return call.exchange.request(); }
+  // The one that the path names. Throws Error{not_found}.
+  std::shared_ptr<session::Session> session() const;
   // Of the query. Throw HttpError 400.
   bool flag(const char* name) const;
   std::uint64_t number(const char* name, std::uint64_t otherwise, std::uint64_t most) const;

@@ -59,7 +59,7 @@ awaitable<http::Response> send_bytes(FileCall& call, sandbox::OpenFile& file,
 awaitable<http::Response> read(FileCall& call) {
   const auto began = std::chrono::steady_clock::now();
   call.path = file_path_below(call.text("path"));
-  const auto session = call.service.sessions.get(call.call.captured[0]);
+  const auto session = call.session();
   const session::Use use = co_await call.service.sessions.use(session);
   const auto file = co_await use.sandbox().files().open(call.path);
   const Bytes size = file->info().size;
@@ -102,7 +102,7 @@ awaitable<http::Response> write(FileCall& call) {
   if (naming.exclusive && naming.append) {
     throw http::HttpError{400, "give either \"exclusive\" or \"append\""};
   }
-  const auto session = call.service.sessions.get(call.call.captured[0]);
+  const auto session = call.session();
   const session::Use use = co_await call.service.sessions.use(session);
   sandbox::LimitedFile file{file_limits(call.service, *session)};
   const Bytes expected{call.call.exchange.body_length().value_or(0)};
@@ -121,7 +121,7 @@ awaitable<http::Response> edit(FileCall& call) {
   edit.from = required_text(body, "old");
   edit.to = required_text(body, "new");
   edit.all = find_flag(body, "replace_all").value_or(false);
-  const auto session = call.service.sessions.get(call.call.captured[0]);
+  const auto session = call.session();
   const session::Use use = co_await call.service.sessions.use(session);
   const FileLimits limits = file_limits(call.service, *session);
   const sandbox::Edited edited =

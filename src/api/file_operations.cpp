@@ -17,7 +17,7 @@ constexpr std::size_t kMostLines = 10000;
 
 awaitable<http::Response> stat(FileCall& call) {
   call.path = file_path(call.text("path"));
-  const auto session = call.service.sessions.get(call.call.captured[0]);
+  const auto session = call.session();
   const session::Use use = co_await call.service.sessions.look(session);
   const sandbox::FileInfo info = co_await use.sandbox().files().stat(call.path);
   co_return answer_json(200, render_file(info, call.path));
@@ -69,7 +69,7 @@ awaitable<http::Response> list(FileCall& call) {
   spec.most = call.number("limit", kPage, kMostAtOnce);
   spec.after = from_cursor(call.text("cursor"));
   const std::size_t most = spec.most;
-  const auto session = call.service.sessions.get(call.call.captured[0]);
+  const auto session = call.session();
   const session::Use use = co_await call.service.sessions.look(session);
   const sandbox::Listing listing = co_await use.sandbox().files().walk(std::move(spec));
   json::object answer{{"path", to_utf8(call.path)},
@@ -92,7 +92,7 @@ awaitable<http::Response> glob(FileCall& call) {
   spec.pattern = call.text("pattern");
   if (spec.pattern.empty()) throw http::HttpError{400, "\"pattern\" is missing"};
   spec.most = call.number("limit", kPage, kMostAtOnce);
-  const auto session = call.service.sessions.get(call.call.captured[0]);
+  const auto session = call.session();
   const session::Use use = co_await call.service.sessions.use(session);
   const sandbox::Listing listing = co_await use.sandbox().files().walk(std::move(spec));
   json::object answer{{"path", to_utf8(call.path)},
@@ -116,7 +116,7 @@ awaitable<http::Response> search(FileCall& call) {
     throw http::HttpError{400, "\"max_results\" must be from 1 to 10000"};
   }
   spec.most = static_cast<std::size_t>(most);
-  const auto session = call.service.sessions.get(call.call.captured[0]);
+  const auto session = call.session();
   const session::Use use = co_await call.service.sessions.use(session);
   const sandbox::FoundLines found = co_await use.sandbox().files().search(std::move(spec));
   json::array matches;
@@ -136,7 +136,7 @@ awaitable<http::Response> make_directory(FileCall& call) {
   call.path = file_path_below(required_text(body, "path"));
   std::optional<unsigned> mode;
   if (const auto text = find_text(body, "mode")) mode = read_mode(*text);
-  const auto session = call.service.sessions.get(call.call.captured[0]);
+  const auto session = call.session();
   const session::Use use = co_await call.service.sessions.use(session);
   const sandbox::Named made = co_await use.sandbox().files().make_directory(call.path, mode);
   co_return answer_json(made.created ? 201 : 200, render_file(made.info, call.path));
@@ -147,7 +147,7 @@ awaitable<http::Response> move(FileCall& call) {
   call.path = file_path_below(required_text(body, "from"));
   const std::string to = file_path_below(required_text(body, "to"));
   const bool replaces = find_flag(body, "overwrite").value_or(true);
-  const auto session = call.service.sessions.get(call.call.captured[0]);
+  const auto session = call.session();
   const session::Use use = co_await call.service.sessions.use(session);
   const sandbox::FileInfo info = co_await use.sandbox().files().move(call.path, to, replaces);
   co_return answer_json(200, render_file(info, to));
@@ -156,7 +156,7 @@ awaitable<http::Response> move(FileCall& call) {
 awaitable<http::Response> remove(FileCall& call) {
   call.path = file_path_below(call.text("path"));
   const bool recursive = call.flag("recursive");
-  const auto session = call.service.sessions.get(call.call.captured[0]);
+  const auto session = call.session();
   const session::Use use = co_await call.service.sessions.use(session);
   co_await use.sandbox().files().remove(call.path, recursive);
   co_return answer_json(200, {{"path", to_utf8(call.path)}, {"removed", true}});

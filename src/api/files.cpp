@@ -91,7 +91,7 @@ awaitable<http::Response> download(Service& service, Call& call) {
   const auto began = std::chrono::steady_clock::now();
   const Wanted wanted = co_await read_wanted(call);
   const std::string path = workspace_path(wanted.filename);
-  const auto session = session_of(service, wanted.session);
+  const auto session = session_of(service, call, wanted.session);
   const session::Use use = co_await service.sessions.use(session);
   const auto file = co_await open_file(use.sandbox(), path, wanted.filename);
   const Bytes size = file->info().size;
@@ -186,7 +186,7 @@ awaitable<http::Response> list_files(Service& service, Call& call) {
   const std::string path = asked && !asked->empty() ? workspace_path(*asked) : std::string{};
   const std::size_t limit = query_number(request, "limit", kPage, kPage);
   const std::size_t offset = query_number(request, "offset", 0, kMostListed);
-  const auto session = session_of(service, *id);
+  const auto session = session_of(service, call, *id);
   const session::Use use = co_await service.sessions.look(session);
   sandbox::Listing listing = co_await list_directory(use.sandbox(), path);
   std::sort(listing.files.begin(), listing.files.end(), [](const auto& a, const auto& b) {
@@ -232,8 +232,9 @@ http::Slice slice_of(const http::Request& request, Bytes size, const std::string
   return {.status = 200, .first = 0, .length = size.count, .content_range = {}};
 }
 
-std::shared_ptr<session::Session> session_of(Service& service, const std::string& id) {
-  auto session = service.sessions.find(id);
+std::shared_ptr<session::Session> session_of(const Service& service, const Call& call,
+                                             const std::string& id) {
+  auto session = find_own_session(service, call, id);
   if (!session) {
     throw Refusal{404, "Invalid or expired session", {{"session_id", to_utf8(id.substr(0, 200))}}};
   }

@@ -14,7 +14,8 @@ namespace tb::api {
 inline constexpr const char* kWorkspace = "/workspace";
 
 // The session that a file request names. Throws Refusal 404.
-std::shared_ptr<session::Session> session_of(Service& service, const std::string& id);
+std::shared_ptr<session::Session> session_of(const Service& service, const Call& call,
+                                             const std::string& id);
 
 // How long a command may run that names no time; without a session the server's own.
 std::chrono::milliseconds command_timeout(const Service& service, const session::Session* session);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/async.h"
+#include "base/nudge.h"
 #include "sandbox/sandbox.h"
 
 namespace tb::api {
@@ -33,27 +34,9 @@ using Take = std::function<awaitable<void>(const Piece& piece)>;
 // left in their file by who sends them on as they are.
 enum class Cut { between_characters, anywhere, in_file };
 
-// Has a sign of life written at once: there is reason to ask whether the client is still there.
-class Nudge {
- public:
-  explicit Nudge(asio::any_io_executor executor) : changed_(executor) {}
-  void operator()() {
-    due_ = true;
-    changed_.notify_all();
-  }
-  bool take() { return std::exchange(due_, false); }
-  awaitable<void> wait() {
-    while (!due_) co_await changed_.wait();
-  }
-
- private:
-  bool due_ = false;
-  Signal changed_;
-};
-
 struct Following {
   Cut cut = Cut::between_characters;
-  Nudge* nudge = nullptr;
+  Nudge* nudge = nullptr;  // has a sign of life written at once
 };
 
 // Hands over everything from `offset` on, until no more will come. Nothing for a while, or a nudge:

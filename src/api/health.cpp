@@ -18,7 +18,8 @@ json::object isolation(const Service& service) {
   return {{"level", full ? "full" : "degraded"}, {"barriers", std::move(rows)}};
 }
 
-awaitable<http::Response> health(Service& service) {
+// How well this server is guarded is nothing for strangers.
+awaitable<http::Response> health(Service& service, Call& call) {
   const session::Pool& pool = service.sessions.pool();
   const auto uptime = std::chrono::duration_cast<std::chrono::seconds>(
       std::chrono::steady_clock::now() - service.started);
@@ -27,7 +28,6 @@ awaitable<http::Response> health(Service& service) {
   json::object body{
       {"status", problem.empty() ? "healthy" : "degraded"},
       {"worker_id", service.worker_id},
-      {"version", TB_VERSION},
       {"pool_size", pool.settings().size},
       {"pool_available", pool.ready()},
       {"active_sessions", service.sessions.count()},
@@ -44,8 +44,11 @@ awaitable<http::Response> health(Service& service) {
         {"max_pool_size", pool.settings().capacity},
         {"aggressive_cleanup", service.aggressive_cleanup},
         {"default_policy", service.sessions.default_policy().name()}}},
-      {"isolation", isolation(service)},
   };
+  if (!call.principal.stranger) {
+    body["version"] = TB_VERSION;
+    body["isolation"] = isolation(service);
+  }
   if (!problem.empty()) body["problem"] = "the store can't be written";
   co_return http::json_response(200, json::serialize(body));
 }
@@ -53,7 +56,7 @@ awaitable<http::Response> health(Service& service) {
 }  // namespace
 
 void add_health_routes(Router& router, Service& service) {
-  router.add("GET", "/health", [&service](Call&) { return health(service); });
+  router.add("GET", "/health", [&service](Call& call) { return health(service, call); });
 }
 
 }  // namespace tb::api

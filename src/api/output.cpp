@@ -36,7 +36,7 @@ awaitable<http::Response> stream_events(Service& service, Call& call,
   const std::uint64_t offset = begin_at(call);
   const std::string* const named = call.exchange.request().find_query("encoding");
   const Encoding encoding = named ? parse_encoding(*named) : Encoding::text;
-  const auto session = service.sessions.get(call.captured[0]);
+  const auto session = get_own_session(service, call);
   const session::Use use = co_await service.sessions.use(session);
   http::EventStream events{call.exchange};
   co_await events.begin();

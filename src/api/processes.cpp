@@ -41,14 +41,14 @@ awaitable<http::Response> start(Service& service, Call& call) {
     if (key->size() > 256) throw http::HttpError{400, "Idempotency-Key is longer than 256 bytes"};
     command.key = *key;
   }
-  const auto session = service.sessions.get(call.captured[0]);
+  const auto session = get_own_session(service, call);
   const session::Who who = session->who(call.request_id);
   const auto process = co_await service.sessions.start_once(session, std::move(command), who);
   co_return answer(201, render_process(*process));
 }
 
 awaitable<http::Response> list(Service& service, Call& call) {
-  const auto session = service.sessions.get(call.captured[0]);
+  const auto session = get_own_session(service, call);
   json::array processes;
   if (session->sandbox) {
     for (const auto& process : session->sandbox->processes()) {
@@ -108,7 +108,7 @@ awaitable<http::Response> write_input(Service& service, Call& call) {
     bytes = co_await call.exchange.read_body(kMaxInput);
   }
   const std::size_t size = bytes.size();
-  const auto session = service.sessions.get(call.captured[0]);
+  const auto session = get_own_session(service, call);
   const session::Use use = co_await service.sessions.use(session);
   const std::size_t written = co_await process->offer_input(std::move(bytes), patience);
   if (written < size) {
@@ -164,7 +164,7 @@ TerminalSize read_size(const json::object& body) {
 }
 
 std::shared_ptr<sandbox::Process> process_of(const Service& service, const Call& call) {
-  const auto session = service.sessions.get(call.captured[0]);
+  const auto session = get_own_session(service, call);
   const std::uint64_t number = read_number(call.captured[1], "process id");
   auto process = session->sandbox && number <= UINT32_MAX
                      ? session->sandbox->find_process(static_cast<std::uint32_t>(number))

@@ -68,8 +68,11 @@ Router::Router(session::Metrics& metrics)
 void Router::add(std::string method, std::string pattern, Respond respond) {
   std::vector<std::string> segments = split(pattern);
   session::RouteMetrics* counted = metrics_ ? &metrics_->route(method, pattern) : nullptr;
-  routes_.push_back(
-      {{std::move(method), std::move(pattern), std::move(respond)}, std::move(segments), counted});
+  const Rule rule = rule_of(method, pattern);
+  routes_.push_back({{std::move(method), std::move(pattern), std::move(respond)},
+                     rule,
+                     std::move(segments),
+                     counted});
 }
 
 std::vector<std::string> Router::routes() const {
@@ -142,12 +145,21 @@ http::Response Router::refuse_method(http::Exchange& exchange) const {
   return response;
 }
 
+// The only way to a handler.
+awaitable<auth::Principal> Router::admit(const http::Request& request, const Rule& rule) const {
+  if (!guard_) co_return auth::Principal{};
+  auth::Principal principal = co_await guard_->authenticate(request, rule.access == Access::open);
+  check_rule(rule, principal);
+  co_return principal;
+}
+
 awaitable<http::Response> Router::answer(http::Exchange& exchange, Found found) const {
   if (forged_by_browser(exchange.request())) {
     throw http::HttpError{415, "send application/json from a browser"};
   }
   if (!found.route) co_return refuse_method(exchange);
-  Call call{exchange, std::move(found.captured), exchange.request().id};
+  auth::Principal principal = co_await admit(exchange.request(), found.route->rule);
+  Call call{exchange, std::move(found.captured), exchange.request().id, std::move(principal)};
   co_return co_await found.route->route.respond(call);
 }
 

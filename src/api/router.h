@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "api/cors.h"
+#include "api/rules.h"
+#include "auth/authenticator.h"
 #include "http/exchange.h"
 #include "session/metrics.h"
 
@@ -21,7 +23,8 @@ using boost::asio::awaitable;
 struct Call {
   http::Exchange& exchange;
   std::vector<std::string> captured;
-  const std::string& request_id;  // For log lines; the answer carries it already.
+  const std::string& request_id;   // For log lines; the answer carries it already.
+  auth::Principal principal = {};  // who asks, as the guard found
 };
 
 // Answers a call by what it returns; or, for a body that is streamed, by begin(), write() and end()
@@ -41,6 +44,9 @@ class Router {
   explicit Router(session::Metrics& metrics);
   void add(std::string method, std::string pattern, Respond respond);
   void set_cors(Cors cors) { cors_ = std::move(cors); }
+  // From now on nobody reaches a route whom its rule does not let in. Without it everybody is
+  // the admin of the default tenant. It outlives this.
+  void set_guard(auth::Authenticator& guard) { guard_ = &guard; }
 
   // Finds the route and answers; errors become statuses here and nowhere else. HEAD is answered
   // like GET, and OPTIONS with the methods of the path.
@@ -51,6 +57,7 @@ class Router {
  private:
   struct Compiled {
     Route route;
+    Rule rule;
     std::vector<std::string> segments;
     session::RouteMetrics* metrics;  // null: nobody counts
   };
@@ -60,6 +67,7 @@ class Router {
   };
   Found find(const http::Request& request) const;
   awaitable<http::Response> answer(http::Exchange& exchange, Found found) const;
+  awaitable<auth::Principal> admit(const http::Request& request, const Rule& rule) const;
   std::string methods_of(const http::Request& request) const;
   http::Response refuse_method(http::Exchange& exchange) const;
   bool forged_by_browser(const http::Request& request) const;
@@ -68,6 +76,7 @@ class Router {
   session::RouteMetrics* other_ = nullptr;
   std::vector<Compiled> routes_;
   Cors cors_;
+  auth::Authenticator* guard_ = nullptr;
 };
 
 }  // namespace tb::api

@@ -36,7 +36,7 @@ json::object render(const session::Session& session, const Service& service) {
 
 awaitable<http::Response> create_session(Service& service, Call& call) {
   const json::object body = co_await read_object(call.exchange);
-  session::SessionSpec spec = read_session(body, service, service.session_timeout);
+  session::SessionSpec spec = read_session(body, service, call, service.session_timeout);
   const session::Sessions::Result result = co_await service.sessions.get_or_create(std::move(spec));
   json::object answer = render(*result.session, service);
   answer["status"] = result.existed ? "existing" : "created";
@@ -58,7 +58,7 @@ awaitable<json::value> count_files(std::shared_ptr<session::Session> session) {
 awaitable<http::Response> get_session(Service& service, Call& call) {
   const std::string* thread = call.exchange.request().find_query("thread_id");
   if (!thread || thread->empty()) throw http::HttpError{400, "thread_id required"};
-  const auto session = service.sessions.find_thread(*thread);
+  const auto session = find_own_thread(service, call, *thread);
   if (!session) {
     throw Refusal{404,
                   "No active session found for thread_id",
@@ -111,7 +111,7 @@ awaitable<http::Response> execute(Service& service, Call& call) {
   }
   sandbox::Command command = read_command(body);
   check_notify_url(service, command);
-  const auto asked = service.sessions.find(*id);
+  const auto asked = find_own_session(service, call, *id);
   if (!command.timeout) command.timeout = command_timeout(service, asked.get());
   const Milliseconds timeout = *command.timeout;
   const std::optional<StreamOptions> stream = read_stream_options(body);
@@ -121,7 +121,7 @@ awaitable<http::Response> execute(Service& service, Call& call) {
     service.sessions.check(service.sessions.default_policy(), command, nobody);
   }
   CountedRetry retry{service, call.exchange.request()};
-  const auto session = session_of(service, *id);
+  const auto session = session_of(service, call, *id);
   if (stream) {
     http::Response streamed =
         co_await stream_execution(service, call, session, std::move(command), *stream);
@@ -139,7 +139,7 @@ awaitable<http::Response> cleanup(Service& service, Call& call) {
   const json::object body = co_await read_object(call.exchange);
   const auto id = find_text(body, "session_id");
   if (!id) throw http::HttpError{400, "session_id required"};
-  co_await service.sessions.remove(*id);
+  co_await remove_own_session(service, call, *id);
   json::object answer{{"status", "cleaned_up"}, {"session_id", *id}};
   co_return http::json_response(200, json::serialize(answer));
 }

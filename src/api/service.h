@@ -53,6 +53,29 @@ struct Service {
   std::string cluster_secret = {};
 };
 
+// ---- what is the caller's: own.cpp. Nothing else of api/ asks for sessions and artifacts by name,
+// so that those of another tenant are as unknown as if there were none. ----
+std::shared_ptr<session::Session> find_own_session(const Service& service, const Call& call,
+                                                   const std::string& id);
+std::shared_ptr<session::Session> find_own_thread(const Service& service, const Call& call,
+                                                  const std::string& thread);
+// The one that the path names first. Throws Error{not_found}.
+std::shared_ptr<session::Session> get_own_session(const Service& service, const Call& call);
+// The oldest first.
+std::vector<std::shared_ptr<session::Session>> own_sessions(const Service& service,
+                                                            const Call& call);
+// Unknown is fine.
+awaitable<void> remove_own_session(Service& service, const Call& call, std::string id);
+// The events of a session, also of one that has ended; empty: none.
+awaitable<std::string> own_log(Service& service, const Call& call, std::string id,
+                               std::size_t most);
+// The newest first; empty: of any session, of any user.
+std::vector<storage::Artifact> own_artifacts(const Service& service, const Call& call,
+                                             const std::string& session,
+                                             const std::string& user = {});
+// The one that the path names. Throws Error{not_found}.
+storage::Artifact get_own_artifact(const Service& service, const Call& call);
+
 // Throws HttpError 400 for a command whose end could not be told to whom it names.
 void check_notify_url(const Service& service, const sandbox::Command& command);
 

@@ -49,8 +49,9 @@ std::vector<storage::VolumeUse> read_volumes(const json::object& body) {
 }
 
 session::SessionSpec read_session(const json::object& body, const Service& service,
-                                  Milliseconds idle) {
+                                  const Call& call, Milliseconds idle) {
   session::SessionSpec spec;
+  spec.tenant = call.principal.tenant;
   spec.thread = find_text(body, "thread_id").value_or("");
   spec.user = find_text(body, "user_id").value_or("");
   check_name(spec.thread, "thread_id");

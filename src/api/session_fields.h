@@ -15,7 +15,7 @@ namespace tb::api {
 std::vector<storage::VolumeUse> read_volumes(const boost::json::object& body);
 
 session::SessionSpec read_session(const boost::json::object& body, const Service& service,
-                                  Milliseconds idle);
+                                  const Call& call, Milliseconds idle);
 
 // What a body or a query calls a thread, a user, or one of the registry. Throws HttpError 400.
 void check_name(const std::string& name, const char* field);

@@ -68,7 +68,7 @@ json::object render(const session::Session& session) {
 
 awaitable<http::Response> create(Service& service, Call& call) {
   const json::object body = co_await read_object(call.exchange);
-  session::SessionSpec spec = read_session(body, service, Milliseconds{0});
+  session::SessionSpec spec = read_session(body, service, call, Milliseconds{0});
   spec.agent = read_agent(body);
   check_name(spec.agent, "agent");
   spec.environment = read_named(body, "environment");
@@ -91,7 +91,7 @@ awaitable<http::Response> create(Service& service, Call& call) {
 }
 
 awaitable<http::Response> get(Service& service, Call& call) {
-  const auto session = service.sessions.find(call.captured[0]);
+  const auto session = find_own_session(service, call, call.captured[0]);
   if (!session) refuse(call.captured[0]);
   const std::string text = co_await service.sessions.agent_state(session);
   boost::system::error_code unreadable;
@@ -104,7 +104,7 @@ awaitable<http::Response> get(Service& service, Call& call) {
 
 awaitable<http::Response> remove(Service& service, Call& call) {
   const std::string& id = call.captured[0];
-  const auto session = service.sessions.find(id);
+  const auto session = find_own_session(service, call, id);
   if (!session) refuse(id);
   const std::string* sandbox = call.exchange.request().find_query("sandbox_id");
   if (sandbox && !sandbox->empty() && *sandbox != session->id) {
@@ -112,7 +112,7 @@ awaitable<http::Response> remove(Service& service, Call& call) {
                   "\"sandbox_id\" is not the sandbox of this session",
                   {{"session_id", session->id}, {"sandbox_id", session->id}}};
   }
-  co_await service.sessions.remove(id);
+  co_await remove_own_session(service, call, id);
   json::object answer{{"status", "deleted"}, {"session_id", id}};
   co_return http::json_response(200, json::serialize(answer));
 }
@@ -121,8 +121,8 @@ awaitable<http::Response> remove(Service& service, Call& call) {
 awaitable<http::Response> log_of(Service& service, Call& call) {
   constexpr std::size_t kMost = 1 << 20;
   const std::string& id = call.captured[0];
-  std::string text = co_await service.logs->read(id, kMost);
-  if (text.empty() && !service.sessions.find(id)) refuse(id);
+  std::string text = co_await own_log(service, call, id, kMost);
+  if (text.empty() && !find_own_session(service, call, id)) refuse(id);
   http::Response response;
   response.content_type = "application/x-ndjson";
   response.headers.push_back({"X-Content-Type-Options", "nosniff"});
@@ -172,7 +172,7 @@ awaitable<http::Response> list(Service& service, Call& call) {
   const Filter filter{request};
   json::array rows;
   std::size_t total = 0;
-  for (const auto& session : service.sessions.all()) {
+  for (const auto& session : own_sessions(service, call)) {
     if (!filter.takes(*session)) continue;
     if (total >= offset && rows.size() < limit) {
       json::object row = render(*session);

@@ -77,14 +77,14 @@ std::shared_ptr<sandbox::Shell> shell_of(const session::Session& session, const 
 awaitable<http::Response> open(Service& service, shell::Runs& runs, Call& call) {
   const json::object body = co_await read_object(call.exchange);
   sandbox::ShellSpec spec = read_shell(body);
-  const auto session = service.sessions.get(call.captured[0]);
+  const auto session = get_own_session(service, call);
   const session::Who who = session->who(call.request_id);
   const auto shell = co_await service.sessions.open_shell(session, std::move(spec), who);
   co_return answer(201, render_shell(*shell, runs));
 }
 
 awaitable<http::Response> list(Service& service, shell::Runs& runs, Call& call) {
-  const auto session = service.sessions.get(call.captured[0]);
+  const auto session = get_own_session(service, call);
   json::array shells;
   if (session->sandbox) {
     for (const auto& shell : session->sandbox->shells()) {
@@ -95,13 +95,13 @@ awaitable<http::Response> list(Service& service, shell::Runs& runs, Call& call) 
 }
 
 awaitable<http::Response> show(Service& service, shell::Runs& runs, Call& call) {
-  const auto session = service.sessions.get(call.captured[0]);
+  const auto session = get_own_session(service, call);
   co_return answer(200, render_shell(*shell_of(*session, call), runs));
 }
 
 // Ends it with everything that it started.
 awaitable<http::Response> close(Service& service, shell::Runs&, Call& call) {
-  const auto session = service.sessions.get(call.captured[0]);
+  const auto session = get_own_session(service, call);
   const auto shell = shell_of(*session, call);
   co_await shell->close();
   co_return answer(200,
@@ -109,7 +109,7 @@ awaitable<http::Response> close(Service& service, shell::Runs&, Call& call) {
 }
 
 awaitable<http::Response> interrupt(Service& service, shell::Runs& runs, Call& call) {
-  const auto session = service.sessions.get(call.captured[0]);
+  const auto session = get_own_session(service, call);
   const auto shell = shell_of(*session, call);
   const auto process = session->sandbox->find_process(shell->run());
   if (shell->state() != sandbox::Shell::State::running || !process || process->exit()) {
@@ -130,7 +130,7 @@ awaitable<http::Response> run(Service& service, shell::Runs& runs, Call& call) {
   sandbox::Command command = read_command(body);
   check_notify_url(service, command);
   const std::optional<StreamOptions> stream = read_stream_options(body);
-  const auto session = service.sessions.get(call.captured[0]);
+  const auto session = get_own_session(service, call);
   if (!command.timeout) command.timeout = command_timeout(service, session.get());
   const Milliseconds timeout = *command.timeout;
   const session::Who who = session->who(call.request_id);

@@ -55,7 +55,7 @@ std::size_t running(const session::Session& session) {
 
 awaitable<http::Response> status(Service& service, Call& call) {
   const std::string& id = call.captured[0];
-  const auto session = service.sessions.find(id);
+  const auto session = find_own_session(service, call, id);
   if (!session) {
     throw Refusal{404,
                   "Invalid or expired session",

@@ -91,7 +91,7 @@ std::string error_of(const sandbox::Exit& exit, const std::string& err) {
 
 awaitable<http::Response> run(Service& service, Call& call) {
   const json::object body = co_await read_object(call.exchange);
-  const auto session = session_of(service, call.captured[0]);
+  const auto session = session_of(service, call, call.captured[0]);
   const registry::Tool tool = find_tool(*session, service.sessions.registry(), call.captured[1]);
   const json::object parameters = check_parameters(tool, body);
   sandbox::Command command = registry::make_command(tool, parameters);
@@ -116,7 +116,7 @@ awaitable<http::Response> run(Service& service, Call& call) {
 }
 
 awaitable<http::Response> list(Service& service, Call& call) {
-  const auto session = session_of(service, call.captured[0]);
+  const auto session = session_of(service, call, call.captured[0]);
   const registry::Registry& registry = service.sessions.registry();
   json::array rows;
   for (const std::string& name : tools_of(*session, registry)) {

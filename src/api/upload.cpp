@@ -112,7 +112,7 @@ class Upload {
   }
 
   awaitable<void> open_in_sandbox() {
-    session_ = session_of(service_, *id_);
+    session_ = session_of(service_, call_, *id_);
     use_.emplace(co_await service_.sessions.use(session_));
     sandbox::Files& files = use_->sandbox().files();
     std::optional<sandbox::FileError> failure;

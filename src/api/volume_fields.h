@@ -8,7 +8,8 @@
 
 namespace tb::api {
 
-std::string user_of(const Call& call);
+// Of the caller's tenant.
+storage::Owner owner_of(const Call& call);
 
 // Throws Error{not_found}.
 awaitable<storage::Volume> named_volume(Service& service, Call& call);

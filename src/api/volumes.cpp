@@ -17,7 +17,7 @@ namespace {
 json::object render(const storage::Volume& volume) {
   json::array sessions(volume.sessions.begin(), volume.sessions.end());
   return {{"name", volume.name},
-          {"user_id", volume.user},
+          {"user_id", volume.owner.user},
           {"volume_id", volume.id},
           {"size_bytes", volume.limit.count},
           {"limited", volume.limited},
@@ -36,21 +36,21 @@ std::optional<Bytes> read_size(const json::object& body) {
 
 awaitable<http::Response> create(Service& service, Call& call) {
   const json::object body = co_await read_object(call.exchange);
-  std::string user = find_text(body, "user_id").value_or("");
-  check_name(user, "user_id");
+  storage::Owner owner{call.principal.tenant, find_text(body, "user_id").value_or("")};
+  check_name(owner.user, "user_id");
   std::string name = find_text(body, "name").value_or("");
   const std::optional<Bytes> size = read_size(body);
   const storage::Volume made =
-      co_await service.volumes->create(std::move(user), std::move(name), size);
+      co_await service.volumes->create(std::move(owner), std::move(name), size);
   co_return http::json_response(201, json::serialize(render(made)));
 }
 
 awaitable<http::Response> list(Service& service, Call& call) {
   const std::string* user = call.exchange.request().find_query("user_id");
-  std::optional<std::string> of;
-  if (user) of = *user;
   json::array rows;
-  const std::vector<storage::Volume> volumes = co_await service.volumes->list(std::move(of));
+  std::vector<storage::Volume> volumes =
+      co_await service.volumes->list_tenant(call.principal.tenant);
+  if (user) std::erase_if(volumes, [&](const auto& volume) { return volume.owner.user != *user; });
   for (const storage::Volume& volume : volumes) rows.push_back(render(volume));
   const std::size_t total = rows.size();
   json::object answer{{"volumes", std::move(rows)}, {"total", total}};
@@ -68,10 +68,11 @@ awaitable<http::Response> get(Service& service, Call& call) {
 }
 
 awaitable<http::Response> remove(Service& service, Call& call) {
-  const std::string user = user_of(call);
+  storage::Owner owner = owner_of(call);
+  const std::string user = owner.user;
   const std::string name = call.captured[0];
   try {
-    co_await service.volumes->remove(user, name);
+    co_await service.volumes->remove(std::move(owner), name);
   } catch (const storage::VolumeInUse& error) {
     json::array sessions(error.sessions().begin(), error.sessions().end());
     throw Refusal{409, error.what(), {{"name", name}, {"in_use_by", std::move(sessions)}}};
@@ -82,13 +83,13 @@ awaitable<http::Response> remove(Service& service, Call& call) {
 
 }  // namespace
 
-std::string user_of(const Call& call) {
+storage::Owner owner_of(const Call& call) {
   const std::string* user = call.exchange.request().find_query("user_id");
-  return user ? *user : std::string{};
+  return {call.principal.tenant, user ? *user : std::string{}};
 }
 
 awaitable<storage::Volume> named_volume(Service& service, Call& call) {
-  return service.volumes->get(user_of(call), call.captured[0]);
+  return service.volumes->get(owner_of(call), call.captured[0]);
 }
 
 void add_volume_routes(Router& router, Service& service) {

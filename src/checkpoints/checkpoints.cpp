@@ -197,7 +197,7 @@ awaitable<void> Checkpoints::keep_now(Held session, Kept& kept) {
   Tree now = co_await read_tree(sandbox->files());
   const Change change = compare(kept, now);
   if (change.empty()) co_return;
-  const std::string prefix = generation_prefix(session->spec.thread, generation);
+  const std::string prefix = generation_prefix(session->thread_key(), generation);
   Manifest manifest;
   if (!change.all) manifest = kept.manifest;
   manifest.kept_at = began;
@@ -218,7 +218,7 @@ awaitable<void> Checkpoints::keep_now(Held session, Kept& kept) {
   kept.tree = std::move(now);
   const std::uint64_t oldest =
       kept.manifest.layers.empty() ? kept.number : kept.manifest.layers.front().number;
-  if (change.all || first) co_await clear(session->spec.thread, generation, oldest);
+  if (change.all || first) co_await clear(session->thread_key(), generation, oldest);
 }
 
 awaitable<Layer> Checkpoints::put_layer(sandbox::Files& files, const std::string& prefix,
@@ -280,15 +280,16 @@ void Checkpoints::forget(const session::Session& session) {
   const auto kept = kept_.find(session.id);
   if (kept != kept_.end()) kept->second->dirty = false;  // the rest goes with the session
   if (!can_be_kept(session)) return;
-  tasks_.spawn("forget", [this, thread = session.spec.thread, generation = generation_of(session)] {
-    return clear_all(thread, generation);
-  });
+  tasks_.spawn("forget",
+               [this, thread = session.thread_key(), generation = generation_of(session)] {
+                 return clear_all(thread, generation);
+               });
 }
 
 awaitable<std::optional<session::WallTime>> Checkpoints::restore(Held session) {
   if (!can_be_kept(*session)) co_return std::nullopt;
   const std::vector<std::string> keys =
-      co_await objects_->list(thread_prefix(session->spec.thread));
+      co_await objects_->list(thread_prefix(session->thread_key()));
   const auto last = std::find_if(keys.rbegin(), keys.rend(), is_manifest);
   if (last == keys.rend()) co_return std::nullopt;
   const std::optional<std::string> text = co_await objects_->get(*last);

@@ -18,18 +18,11 @@ struct Group {
   awaitable<void> (*add_rows)(Bench&);
 };
 constexpr Group kGroups[] = {
-    {"exec", exec_rows},
-    {"create", create_rows},
-    {"http", pooled_create_rows},
-    {"policy", policy_rows},
-    {"files", file_rows},
-    {"list", list_rows},
-    {"throughput", throughput_rows},
-    {"streams", stream_rows},
-    {"burst", burst_rows},
-    {"memory", memory_rows},
-    {"code", code_rows},
-    {"docker", docker_rows},
+    {"exec", exec_rows},       {"create", create_rows}, {"http", pooled_create_rows},
+    {"request", request_rows}, {"rush", rush_rows},     {"policy", policy_rows},
+    {"files", file_rows},      {"list", list_rows},     {"throughput", throughput_rows},
+    {"streams", stream_rows},  {"burst", burst_rows},   {"memory", memory_rows},
+    {"code", code_rows},       {"docker", docker_rows},
 };
 
 awaitable<void> run_groups(Bench& bench) {
@@ -58,7 +51,8 @@ int bench(const Config& given, const BenchOptions& options) {
     }
     co_await provider.keeper().stop();
     if (failure) std::rethrow_exception(failure);
-    const std::string text = options.json ? bench.table.to_json() : bench.table.to_text();
+    const bool json = options.json || options.samples;
+    const std::string text = json ? bench.table.to_json(options.samples) : bench.table.to_text();
     std::fputs(text.c_str(), stdout);
     co_return 0;
   });

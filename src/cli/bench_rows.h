@@ -50,6 +50,8 @@ void bare_exec();  // bash -c true
 awaitable<void> exec_rows(Bench& bench);
 awaitable<void> create_rows(Bench& bench);
 awaitable<void> pooled_create_rows(Bench& bench);
+awaitable<void> request_rows(Bench& bench);
+awaitable<void> rush_rows(Bench& bench);
 awaitable<void> policy_rows(Bench& bench);
 awaitable<void> file_rows(Bench& bench);
 awaitable<void> list_rows(Bench& bench);

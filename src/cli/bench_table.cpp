@@ -22,11 +22,13 @@ std::string formatted(const char* format, Values... values) {
 
 double Samples::percentile(double p) const {
   if (micros_.empty()) return 0;
-  if (!sorted_) std::sort(micros_.begin(), micros_.end());
-  sorted_ = true;
+  if (sorted_.size() != micros_.size()) {
+    sorted_ = micros_;
+    std::sort(sorted_.begin(), sorted_.end());
+  }
   const auto rank =
-      static_cast<std::size_t>(std::ceil(p / 100 * static_cast<double>(micros_.size())));
-  return micros_[std::clamp<std::size_t>(rank, 1, micros_.size()) - 1];
+      static_cast<std::size_t>(std::ceil(p / 100 * static_cast<double>(sorted_.size())));
+  return sorted_[std::clamp<std::size_t>(rank, 1, sorted_.size()) - 1];
 }
 
 void BenchTable::add(std::string name, Samples samples, std::string against, Seed seed) {
@@ -38,12 +40,14 @@ void BenchTable::add(std::string name, Samples samples, std::string against, See
   rows_.push_back(std::move(row));
 }
 
-void BenchTable::add_figure(std::string name, double value, std::string unit, std::string against) {
+void BenchTable::add_figure(std::string name, double value, std::string unit, std::string against,
+                            std::vector<double> turns) {
   Row row;
   row.name = std::move(name);
   row.value = value;
   row.unit = std::move(unit);
   row.against = std::move(against);
+  row.turns = std::move(turns);
   rows_.push_back(std::move(row));
 }
 
@@ -92,7 +96,7 @@ std::string BenchTable::to_text() const {
   return text;
 }
 
-std::string BenchTable::to_json() const {
+std::string BenchTable::to_json(bool samples) const {
   json::array list;
   for (const Row& row : rows_) {
     json::object object{{"name", row.name}};
@@ -106,6 +110,10 @@ std::string BenchTable::to_json() const {
         object["p" + std::to_string(p)] = row.samples.percentile(p);
       }
     }
+    if (samples) {
+      object["samples"] = json::value_from(row.samples.empty() ? row.turns : row.samples.micros());
+    }
+    if (!row.against.empty()) object["against"] = row.against;
     if (const double r = ratio(row); r > 0) object["ratio_to_bare"] = r;
     if (const double factor = row.factor(); factor > 0) {
       object["seed_ms"] = row.seed.ms;

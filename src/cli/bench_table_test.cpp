@@ -89,6 +89,20 @@ TEST(BenchTable, TellsTheSameAsJson) {
   EXPECT_EQ(rows[1].at("verdict").as_string(), "met");
   EXPECT_EQ(rows[2].at("verdict").as_string(), "missed");
   EXPECT_DOUBLE_EQ(rows[3].at("value").as_double(), 1.5);
+  EXPECT_FALSE(rows[1].as_object().contains("samples"));
+}
+
+TEST(BenchTable, TellsSamplesInTheOrderOfTime) {
+  Samples samples;
+  for (const auto time : {3ms, 1ms, 2ms}) samples.add(time);
+  BenchTable table;
+  table.add("ours", std::move(samples), "bare");
+  table.add_figure("rate", 150, "commands/s", "bare loop", {200, 100});
+  const json::array rows = json::parse(table.to_json(true)).as_array();
+  EXPECT_DOUBLE_EQ(rows[0].at("p50").as_double(), 2000);
+  EXPECT_EQ(rows[0].at("samples"), json::value_from(std::vector<double>{3000, 1000, 2000}));
+  EXPECT_EQ(rows[0].at("against").as_string(), "bare");
+  EXPECT_EQ(rows[1].at("samples"), json::value_from(std::vector<double>{200, 100}));
 }
 
 }  // namespace

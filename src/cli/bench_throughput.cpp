@@ -4,7 +4,10 @@
 #include <spawn.h>
 #include <sys/wait.h>
 
+#include <algorithm>
+#include <atomic>
 #include <deque>
+#include <thread>
 
 #include "base/error.h"
 #include "cli/bench_http.h"
@@ -22,6 +25,13 @@ constexpr auto kTurn = 1s;
 struct Rate {
   std::uint64_t count = 0;
   BenchClock::duration time{0};
+  std::vector<double> turns = {};
+
+  void add(std::uint64_t done, BenchClock::duration took) {
+    count += done;
+    time += took;
+    turns.push_back(static_cast<double>(done) / std::chrono::duration<double>(took).count());
+  }
   double per_second() const {
     return static_cast<double>(count) / std::chrono::duration<double>(time).count();
   }
@@ -39,6 +49,7 @@ pid_t start_bash() {
 // Keeps `width` of them running for a turn.
 void bare_turn(unsigned width, Rate& rate) {
   const auto began = BenchClock::now();
+  std::uint64_t done = 0;
   std::deque<pid_t> running;
   for (;;) {
     const bool over = BenchClock::now() - began >= kTurn;
@@ -49,9 +60,26 @@ void bare_turn(unsigned width, Rate& rate) {
     }
     ::waitpid(running.front(), nullptr, 0);
     running.pop_front();
-    ++rate.count;
+    ++done;
   }
-  rate.time += BenchClock::now() - began;
+  rate.add(done, BenchClock::now() - began);
+}
+
+// A loop on each core that starts one and waits for it.
+void bare_loops(Rate& rate) {
+  const auto began = BenchClock::now();
+  std::atomic<std::uint64_t> done{0};
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < std::max(std::thread::hardware_concurrency(), 1u); ++i) {
+    threads.emplace_back([&] {
+      while (BenchClock::now() - began < kTurn) {
+        bare_exec();
+        ++done;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  rate.add(done, BenchClock::now() - began);
 }
 
 // Sessions with a kept connection each; one thread that sends again whenever an answer came.
@@ -70,6 +98,7 @@ class Crowd {
 
   void turn(Rate& rate) {
     const auto began = BenchClock::now();
+    std::uint64_t done = 0;
     for (std::size_t i = 0; i < clients_.size(); ++i) clients_[i]->send_post(kPath, bodies_[i]);
     std::size_t asked = clients_.size();
     while (asked > 0) {
@@ -78,7 +107,7 @@ class Crowd {
       for (std::size_t i = 0; i < polled_.size(); ++i) {
         if (polled_[i].revents == 0) continue;
         clients_[i]->receive();
-        ++rate.count;
+        ++done;
         if (over) {
           --asked;
         } else {
@@ -86,7 +115,7 @@ class Crowd {
         }
       }
     }
-    rate.time += BenchClock::now() - began;
+    rate.add(done, BenchClock::now() - began);
   }
 
   void cleanup() {
@@ -107,19 +136,25 @@ awaitable<void> throughput_rows(Bench& bench) {
   BenchServer server{bench.config, kSessions, kFullCore};
   BenchClient{server.port()}.wait_for_pool(kSessions);  // else it is filled while we measure
   Crowd crowd{server.port(), kSessions};
-  Rate one, many, http, warmup;
+  Rate one, many, loops, http, warmup;
   crowd.turn(warmup);
-  for (int turn = 0; turn < 5; ++turn) {
+  const unsigned turns = std::clamp(bench.options.rounds / 60, 1u, 20u);
+  for (unsigned turn = 0; turn < turns; ++turn) {
     bare_turn(1, one);
     bare_turn(kSessions, many);
+    bare_loops(loops);
     crowd.turn(http);
   }
   crowd.cleanup();
   const std::string unit = "commands/s";
   const char* beside = "bare bash -c true, 50 at a time";
-  bench.table.add_figure("bare bash -c true, one by one", one.per_second(), unit);
-  bench.table.add_figure(beside, many.per_second(), unit);
-  bench.table.add_figure("/execute, 50 sessions", http.per_second(), unit, beside);
+  const auto add = [&](const char* name, const Rate& rate, const char* against = "") {
+    bench.table.add_figure(name, rate.per_second(), unit, against, rate.turns);
+  };
+  add("bare bash -c true, one by one", one);
+  add("bare bash -c true, a loop on each core", loops);
+  add(beside, many);
+  add("/execute, 50 sessions", http, beside);
   co_return;
 }
 

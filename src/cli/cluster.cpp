@@ -113,7 +113,7 @@ void Cluster::open(session::Sessions& sessions, native::NativeProvider& provider
   worker.sessions = [&sessions] {
     std::vector<cluster::Owned> owned;
     for (const auto& session : sessions.all()) {
-      owned.push_back({session->spec.thread, session->id, session->claim});
+      owned.push_back({session->thread_key(), session->id, session->claim});
     }
     return owned;
   };

@@ -25,6 +25,20 @@ int drain(const Config& config, bool undo);
 // Prints the secret that callbacks are signed with; made now if there was none.
 int secret(const Config& config);
 
+struct KeyOptions {
+  std::string tenant;
+  std::string role = "user";
+  std::string name;
+  std::string expires;  // "30d"; empty: never
+  std::string scopes;   // empty: all
+  bool json = false;
+};
+// Makes an API key, and prints it, this once.
+int create_key(const Config& config, const KeyOptions& options);
+int list_keys(const Config& config, bool json);
+// `id` may be the key itself.
+int revoke_key(const Config& config, const std::string& id);
+
 // Ends server, keeper and every sandbox of the state directory; files of sessions stay.
 int stop(const Config& config);
 
@@ -41,6 +55,7 @@ int run(const Config& config, const RunOptions& options);
 
 struct BenchOptions {
   bool json = false;
+  bool samples = false;  // each of them, in JSON
   unsigned rounds = 300;
   unsigned sandboxes = 500;
   std::string only;    // rows whose name contains this

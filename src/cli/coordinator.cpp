@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "cli/access.h"
 #include "cli/cluster.h"
 #include "cli/commands.h"
 #include "cli/engine.h"
@@ -47,6 +48,7 @@ awaitable<void> serve_until(Signal& stop, const bool& stopping, cluster::Fleet& 
 
 int coordinator(const Config& config) {
   set_log(config.log_level, config.log_json);
+  check_coordinator_exposure(config);
   cluster::Fleet::Settings settings = fleet_settings(config);
   rlimit files{};
   ::getrlimit(RLIMIT_NOFILE, &files);

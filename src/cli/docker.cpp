@@ -14,6 +14,7 @@ docker::DockerSettings docker_settings(const Config& config) {
   settings.state_dir = config.state_dir;
   settings.output = config.output;
   settings.grace = config.keeper_grace;
+  settings.ahead = config.prestart;
   return settings;
 }
 

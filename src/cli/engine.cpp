@@ -68,6 +68,8 @@ void prepare_state(const Config& config) {
   fs::create_directories(docker);
   const std::string e2b = config.state_dir + "/e2b";
   fs::create_directories(e2b);
+  const std::string auth = config.state_dir + "/auth";
+  fs::create_directories(auth);
   const std::string storage = storage_path(config);
   fs::create_directories(storage);
   check(::chmod(config.state_dir.c_str(), 0711), "chmod " + config.state_dir);
@@ -77,11 +79,13 @@ void prepare_state(const Config& config) {
     const std::string& shared = config.checkpoints.store;
     if (shared.starts_with('/')) check_reachable("WORKSPACE_STORE", shared);
   }
-  for (const std::string& dir : {output, store, docker, e2b, storage}) {
+  for (const std::string& dir : {output, store, docker, e2b, auth, storage}) {
     check(::chmod(dir.c_str(), 0700), "chmod " + dir);
     if (::geteuid() == 0) check(::chown(dir.c_str(), uid, uid), "chown " + dir);
   }
 }
+
+std::string keys_path(const Config& config) { return config.state_dir + "/auth/keys.db"; }
 
 bool prepare(const Config& config, std::vector<std::string> roots,
              std::vector<std::string> directories) {

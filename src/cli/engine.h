@@ -25,6 +25,9 @@ void prepare_state(const Config& config);
 bool prepare(const Config& config, std::vector<std::string> roots = {},
              std::vector<std::string> directories = {});
 
+// Where API keys are.
+std::string keys_path(const Config& config);
+
 // Where artifacts and logs of sessions are.
 std::string storage_path(const Config& config);
 

@@ -11,6 +11,7 @@
 #include "api/probes.h"
 #include "api/router.h"
 #include "api/service.h"
+#include "cli/access.h"
 #include "cli/checkpoints.h"
 #include "cli/cluster.h"
 #include "cli/commands.h"
@@ -87,6 +88,7 @@ class Program {
         service_(service_of(config, sessions_, metrics_)),
         runs_(loop.get_executor()),
         contexts_(loop.get_executor(), sessions_, runs_, {config.output.inline_bytes}),
+        guard_({keys_path(config)}),
         router_(metrics_),
         server_(
             loop.get_executor(), server_limits(),
@@ -189,6 +191,7 @@ class Program {
 
   void add_routes() {
     router_.set_cors({config_.cors_origins});
+    router_.set_guard(guard_);
     api::add_seed_routes(router_, service_);
     api::add_file_routes(router_, service_);
     api::add_upload_routes(router_, service_);
@@ -259,7 +262,7 @@ class Program {
     return service;
   }
 
-  // Three lines: what runs, how isolated, and something to try.
+  // Four lines: what runs, how isolated, for whom, and something to try.
   void introduce(const jail::Welcome& welcome, std::uint16_t port) const {
     std::string weak;
     for (const jail::Barrier& row : welcome.barriers) {
@@ -271,8 +274,9 @@ class Program {
                 config_.state_dir.c_str());
     std::printf("isolation: %s\n", weak.empty() ? "full: every barrier is present"
                                                 : (weak + "; see `threadbox doctor`").c_str());
-    std::printf("try: curl -s %s/create_session -d '{\"user_id\":\"me\",\"thread_id\":\"t1\"}'\n",
-                url.c_str());
+    std::printf("%s\n", who_may_come(config_, guard_).c_str());
+    std::printf("try: curl -s %s%s/create_session -d '{\"user_id\":\"me\",\"thread_id\":\"t1\"}'\n",
+                guard_.required() ? "-H \"Authorization: Bearer $KEY\" " : "", url.c_str());
     std::fflush(stdout);
   }
 
@@ -294,6 +298,7 @@ class Program {
   api::Service service_;
   shell::Runs runs_;
   code::Contexts contexts_;
+  auth::Authenticator guard_;
   api::Router router_;
   http::Server server_;
   KeeperWatch keeper_watch_;
@@ -331,6 +336,7 @@ int serve(const Config& config) {
   check_cluster(config);
   CheckpointStart kept = prepare_checkpoints(config);
   registry::Registry registry = load_registry(config);  // while all files can be read
+  check_exposure(config);
   const os::Fd lock = lock_state(config.state_dir);
   const int listener = http::bind_listener(config.host, config.port);
   prepare(config, registry.roots(), registry.directories());

@@ -89,6 +89,7 @@ awaitable<Coordinator::Asked> Coordinator::read(http::Exchange& exchange) {
   Asked asked;
   asked.addressee = read_target(request);
   asked.creates = creates_session(request);
+  asked.caller = caller_of(request);
   const std::optional<std::uint64_t> length = exchange.body_length();
   if (length && *length == 0) asked.whole = true;
   if (asked.whole || !asked.addressee.empty()) co_return asked;
@@ -122,12 +123,12 @@ awaitable<std::shared_ptr<Worker>> Coordinator::place(const Asked& asked) {
   const Addressee& addressee = asked.addressee;
   Place found;
   if (!addressee.session.empty()) {
-    found = co_await fleet_.find_session(addressee.session);
+    found = co_await fleet_.find_session(addressee.session, asked.caller);
     if (!found.worker && !found.certain) {
       throw later("no worker that answers has this session, and Redis can't be reached");
     }
   } else if (!addressee.thread.empty()) {
-    found = co_await fleet_.find_thread(addressee.thread);
+    found = co_await fleet_.find_thread(addressee.thread, asked.caller);
     if (!found.worker && !found.certain) {
       throw later("no new sessions while Redis can't be reached");
     }
@@ -215,7 +216,7 @@ awaitable<std::shared_ptr<Worker>> Coordinator::find_again(const Asked& asked,
   fleet_.forget(asked.addressee.session);
   if (!fleet_.directory_connected()) co_return nullptr;
   const std::string asked_before = worker.id;
-  const Place place = co_await fleet_.find_session(asked.addressee.session);
+  const Place place = co_await fleet_.find_session(asked.addressee.session, asked.caller);
   const bool another = place.worker && place.worker->id != asked_before;
   co_return another ? place.worker : nullptr;
 }

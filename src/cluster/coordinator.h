@@ -26,6 +26,7 @@ class Coordinator {
     std::string begun;   // of the body
     bool whole = false;  // that is all of it: it can be sent again
     bool creates = false;
+    std::vector<http::Header> caller;  // by which a worker knows who asks
   };
   awaitable<Asked> read(http::Exchange& exchange);
   std::shared_ptr<Worker> find_named(const http::Request& request) const;

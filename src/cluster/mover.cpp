@@ -138,7 +138,7 @@ awaitable<void> Mover::settle(Held session, Membership::Peer to) {
   asio::steady_timer timer{executor_};
   for (;;) {
     try {
-      owner = co_await parts_.membership.find_owner(session->spec.thread, session->id);
+      owner = co_await parts_.membership.find_owner(session->thread_key(), session->id);
     } catch (const Error& error) {
       log(LogLevel::debug, "owner_not_known", {{"error", error.what()}});
     }
@@ -223,7 +223,7 @@ awaitable<void> Mover::arrive(std::string session, std::string worker, std::stri
   const Held arriving = found->second;
   expected_.erase(found);
   auto take = [this, arriving, worker, epoch] {
-    return parts_.membership.take_over(arriving->spec.thread, arriving->id, worker, epoch);
+    return parts_.membership.take_over(arriving->thread_key(), arriving->id, worker, epoch);
   };
   std::function<awaitable<std::uint64_t>()> hand_over = take;
   co_await parts_.sessions.arrive(arriving, std::move(hand_over));

@@ -125,12 +125,12 @@ awaitable<http::Response> Coordinator::sessions(http::Exchange& exchange) {
   json::array silent;
   // What is wrong with the question, a worker says.
   if (const std::shared_ptr<Worker> one = fleet_.any()) {
-    const http::Response reply = co_await fleet_.get(one, request.target);
+    const http::Response reply = co_await fleet_.get(one, request.target, caller_of(request));
     if (reply.status != 200) co_return copy_of(reply);
   }
   for (const std::shared_ptr<Worker>& worker : fleet_.all()) {
     try {
-      const http::Response reply = co_await fleet_.get(worker, target);
+      const http::Response reply = co_await fleet_.get(worker, target, caller_of(request));
       json::value body = json::parse(reply.body);
       total += body.at("total").to_number<std::size_t>();
       for (json::value& row : body.at("sessions").as_array()) {

@@ -85,7 +85,7 @@ Event text_event(Stream stream, std::string text) {
 }
 
 awaitable<bool> output_or_exit(std::shared_ptr<sandbox::Process> process, std::uint64_t seen,
-                               Wake* wake) {
+                               Nudge* wake) {
   using namespace asio::experimental::awaitable_operators;
   if (wake) {
     co_await (process->wait_output(Stream::all, seen) || process->wait() || wake->wait());
@@ -97,7 +97,7 @@ awaitable<bool> output_or_exit(std::shared_ptr<sandbox::Process> process, std::u
 
 // Tells what it prints until its end.
 awaitable<void> follow(std::shared_ptr<sandbox::Process> process, Bytes limit, Take& take,
-                       Wake* wake) {
+                       Nudge* wake) {
   Follower followers[] = {{Stream::out, limit}, {Stream::err, limit}};
   for (;;) {
     const bool over = process->exit().has_value();
@@ -156,7 +156,7 @@ awaitable<void> Contexts::run_quietly(SessionRef session, ContextRef context, st
 }
 
 awaitable<Outcome> Contexts::run_bash(SessionRef session, ContextRef context, Cell cell, Take take,
-                                      session::Who who, Wake* wake) {
+                                      session::Who who, Nudge* wake) {
   Outcome outcome;
   if (!context->shell || context->shell->closed()) {
     outcome.restarted = context->used;

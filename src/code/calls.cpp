@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "code/contexts.h"
+#include "code/written.h"
 
 namespace tb::code {
 namespace json = boost::json;
@@ -131,6 +132,7 @@ class Listener {
     const json::object told = parse_message(std::exchange(message_, {}));
     outcome.count = number_at(told, "count");
     outcome.results_cut = number_at(told, "cut");
+    outcome.files = written_files(told);
     const json::value* error = told.if_contains("error");
     if (error && error->is_object()) {
       const json::object& object = error->get_object();
@@ -306,7 +308,7 @@ awaitable<void> Contexts::start(SessionRef session, ContextRef context, session:
 }
 
 awaitable<Outcome> Contexts::execute(SessionRef session, ContextRef context, Cell cell, Take take,
-                                     session::Who who, Wake* wake) {
+                                     session::Who who, Nudge* wake) {
   if (!cell.env.empty()) {
     sandbox::Command like;
     like.script = "true";
@@ -329,7 +331,7 @@ awaitable<Outcome> Contexts::execute(SessionRef session, ContextRef context, Cel
 }
 
 awaitable<Outcome> Contexts::run(SessionRef session, ContextRef context, Cell cell, Take take,
-                                 session::Who who, Wake* wake) {
+                                 session::Who who, Nudge* wake) {
   const bool anew = !context->channel || !context->channel->alive();
   const bool lost = anew && context->used;
   if (anew) co_await start(session, context, who);

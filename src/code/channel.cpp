@@ -55,7 +55,7 @@ awaitable<void> Channel::acknowledge() {
 }
 
 // Until it has said something, has ended, or `wake` is due.
-awaitable<bool> Channel::changed(Wake* wake) {
+awaitable<bool> Channel::changed(Nudge* wake) {
   using namespace asio::experimental::awaitable_operators;
   const std::uint64_t seen = offset_ + stray_;
   if (wake) {
@@ -66,7 +66,7 @@ awaitable<bool> Channel::changed(Wake* wake) {
   co_return true;
 }
 
-awaitable<std::optional<Frame>> Channel::next(Milliseconds patience, Wake* wake) {
+awaitable<std::optional<Frame>> Channel::next(Milliseconds patience, Nudge* wake) {
   for (;;) {
     if (auto frame = frames_.next()) co_return frame;
     const bool over = process_->exit().has_value();  // what it said until then is there

@@ -10,29 +10,12 @@
 #include <vector>
 
 #include "base/async.h"
+#include "base/nudge.h"
 #include "base/units.h"
 #include "code/wire.h"
 #include "sandbox/sandbox.h"
 
 namespace tb::code {
-
-// Ends a wait for the next frame: there is reason to look around.
-class Wake {
- public:
-  explicit Wake(asio::any_io_executor executor) : changed_(executor) {}
-  void operator()() {
-    due_ = true;
-    changed_.notify_all();
-  }
-  bool take() { return std::exchange(due_, false); }
-  awaitable<void> wait() {
-    while (!due_) co_await changed_.wait();
-  }
-
- private:
-  bool due_ = false;
-  Signal changed_;
-};
 
 class Channel {
  public:
@@ -44,7 +27,7 @@ class Channel {
   awaitable<void> send(std::vector<std::string> fields);
   // Of a silence, if nothing comes for so long or `wake` says so; empty when it has ended and all
   // was read. Throws Broken.
-  awaitable<std::optional<Frame>> next(Milliseconds patience, Wake* wake = nullptr);
+  awaitable<std::optional<Frame>> next(Milliseconds patience, Nudge* wake = nullptr);
   // Of one that an earlier server, or nobody, has spoken to: waits until it is at work on nothing,
   // and returns for whom it worked. Empty when that did not come in time.
   awaitable<std::optional<std::string>> sync(Milliseconds limit);
@@ -53,7 +36,7 @@ class Channel {
   bool fill();
   std::string read_stray();
   awaitable<void> acknowledge();
-  awaitable<bool> changed(Wake* wake);
+  awaitable<bool> changed(Nudge* wake);
   awaitable<bool> find_mark(std::string mark, std::shared_ptr<std::string> answer);
 
   std::shared_ptr<sandbox::Process> process_;

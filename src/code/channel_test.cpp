@@ -48,7 +48,7 @@ TEST_F(ChannelTest, TellsFramesStraysAndTheEnd) {
 
 TEST_F(ChannelTest, ASilenceIsToldWhenSomebodyAsks) {
   Channel channel{process};
-  Wake wake{loop.executor()};
+  Nudge wake{loop.executor()};
   auto next = loop.start(channel.next(1h, &wake));
   EXPECT_FALSE(next->over);
   wake();

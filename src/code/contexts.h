@@ -85,7 +85,7 @@ class Contexts {
   awaitable<ContextRef> usual(SessionRef session, Language language);
   // When it is its turn. What the code does wrong is in the outcome.
   awaitable<Outcome> execute(SessionRef session, ContextRef context, Cell cell, Take take,
-                             session::Who who, Wake* wake = nullptr);
+                             session::Who who, Nudge* wake = nullptr);
   // Error{conflict}: no call runs.
   void interrupt(Context& context);
   // With nothing of what it knew; a call that runs is ended.
@@ -127,9 +127,9 @@ class Contexts {
   awaitable<std::string> set_up(const session::Session& session, const Context& context,
                                 Channel& channel);
   awaitable<Outcome> run(SessionRef session, ContextRef context, Cell cell, Take take,
-                         session::Who who, Wake* wake);
+                         session::Who who, Nudge* wake);
   awaitable<Outcome> run_bash(SessionRef session, ContextRef context, Cell cell, Take take,
-                              session::Who who, Wake* wake);
+                              session::Who who, Nudge* wake);
   awaitable<shell::Run> begin_bash(SessionRef session, ContextRef context, sandbox::Command command,
                                    session::Who who);
   awaitable<void> run_quietly(SessionRef session, ContextRef context, std::string script,

@@ -57,6 +57,8 @@ struct Outcome {
   bool state_lost = false;       // what this one left is gone
   unsigned results_cut = 0;      // results of which something is missing
   std::optional<int> exit_code;  // of bash
+  std::vector<std::string> files =
+      {};  // of the workspace that it wrote; the first of them, if many
   Milliseconds took{0};
 };
 

@@ -27,6 +27,8 @@ json::value render_error(const Outcome& outcome) {
 }  // namespace
 
 json::object render_outcome(const Context& context, const Outcome& outcome) {
+  json::array files;
+  for (const std::string& path : outcome.files) files.emplace_back(to_utf8(path));
   json::object body{{"context_id", context.spec.id},
                     {"language", name_of(context.spec.language)},
                     {"execution_count", outcome.count},
@@ -36,6 +38,7 @@ json::object render_outcome(const Context& context, const Outcome& outcome) {
                     {"restarted", outcome.restarted},
                     {"state_lost", outcome.state_lost},
                     {"results_truncated", outcome.results_cut},
+                    {"files", std::move(files)},
                     {"execution_time_ms", outcome.took.count()}};
   if (outcome.exit_code) body["exit_code"] = *outcome.exit_code;
   return body;

@@ -2,6 +2,7 @@
 #include "code/wire.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include "code/execution.h"
 
@@ -32,6 +33,20 @@ TEST(Frames, ComeWholeHoweverTheirBytesArrive) {
     EXPECT_EQ(seen[0].data, "hello");
     EXPECT_EQ(seen[1].data.size(), 40000u);
   }
+}
+
+TEST(Frames, KeepNothingOfWhatWasTaken) {
+  const std::string frame = encode_frame(make(Frame::Kind::out, 1, std::string(60000, 'x')));
+  const std::string shifted = frame.substr(5) + frame.substr(0, 5);  // never all of it is taken
+  Frames frames;
+  frames.add(frame.substr(0, 5));
+  const auto held = [] { return ::mallinfo2().uordblks + ::mallinfo2().hblkhd; };
+  const std::size_t before = held();
+  for (int i = 0; i < 500; ++i) {
+    frames.add(shifted);
+    ASSERT_TRUE(frames.next());
+  }
+  EXPECT_LT(held(), before + (4u << 20));
 }
 
 TEST(Frames, RefuseWhatIsNone) {

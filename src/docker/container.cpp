@@ -89,7 +89,7 @@ json::object describe_filler(const std::string& image, const std::string& name, 
 }
 
 std::string guest_volume_name() {
-  const auto digest = sha256(jail::guest_image());
+  const auto digest = sha256(guest_tar());
   std::string name = "threadbox-guest-";
   for (std::size_t i = 0; i < 8; ++i) {
     char text[3];
@@ -99,7 +99,12 @@ std::string guest_volume_name() {
   return name;
 }
 
-std::string guest_tar() { return make_tar({{"guest", 0755, 0, 0, jail::guest_image()}}); }
+// Whoever finds the guest finds the others too: it is written last.
+std::string guest_tar() {
+  return make_tar({{"waiter.so", 0644, 0, 0, jail::waiter_image()},
+                   {"opening.bash", 0644, 0, 0, jail::opening_text()},
+                   {"guest", 0755, 0, 0, jail::guest_image()}});
+}
 
 std::string workspace_tar() { return make_tar({{"workspace/", 0755, kTenantUid, kTenantUid, {}}}); }
 

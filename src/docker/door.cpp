@@ -20,6 +20,14 @@ constexpr auto kToken = 1s;  // to be said by who has come
 
 using Descriptor = asio::posix::stream_descriptor;
 
+// Waited for, and somebody else's to close, also when the wait is given up.
+struct Borrowed : Descriptor {
+  using Descriptor::Descriptor;
+  ~Borrowed() {
+    if (is_open()) release();
+  }
+};
+
 // Waits for what it is told to; the descriptors stay their owners'.
 struct Watch {
   explicit Watch(asio::any_io_executor executor) : changed(executor) {}
@@ -67,10 +75,12 @@ Door::~Door() {
 }
 
 awaitable<os::Fd> Door::check(os::Fd socket) {
-  Descriptor from{executor_, socket.get()};
   std::string said(token_.size(), '\0');
-  const auto read = co_await within(kToken, read_all(from, said));
-  from.release();
+  std::optional<bool> read;
+  {
+    Borrowed from{executor_, socket.get()};
+    read = co_await within(kToken, read_all(from, said));
+  }
   if (!read || !*read || said != token_) socket.reset();
   co_return socket;
 }
@@ -78,8 +88,8 @@ awaitable<os::Fd> Door::check(os::Fd socket) {
 awaitable<os::Fd> Door::admit(int instead, Milliseconds limit) {
   if (token_.empty()) co_return os::Fd{};
   const auto deadline = std::chrono::steady_clock::now() + limit;
-  Descriptor door{executor_, listener_.get()};
-  Descriptor other{executor_, instead};
+  Borrowed door{executor_, listener_.get()};
+  Borrowed other{executor_, instead};
   const auto watch = std::make_shared<Watch>(executor_);
   wait_for(other, watch, &Watch::other);
   os::Fd come;
@@ -92,8 +102,6 @@ awaitable<os::Fd> Door::admit(int instead, Milliseconds limit) {
     os::Fd socket{::accept4(door.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
     if (socket) come = co_await check(std::move(socket));
   }
-  door.release();
-  other.release();
   co_return come;
 }
 

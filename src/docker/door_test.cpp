@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "docker/door.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -65,6 +66,25 @@ TEST_F(DoorTest, ACarrierThatAnswersThroughTheEngineIsNotWaitedFor) {
   Door door{loop.get_executor(), dir.path()};
   ASSERT_EQ(::send(engine.get(), "x", 1, 0), 1);
   EXPECT_FALSE(admit(door));
+}
+
+TEST_F(DoorTest, WhatItWaitedForIsNotClosedWhenTheWaitIsGivenUp) {
+  Door door{loop.get_executor(), dir.path()};
+  const os::Fd carrier = knock(door, "");  // and says nothing
+  {
+    TaskGroup tasks{loop.get_executor(), [](const std::string&, std::exception_ptr) {}};
+    tasks.spawn("admit", [&]() -> awaitable<void> {
+      const os::Fd come = co_await door.admit(instead.get(), 10s);
+    });
+    loop.run_for(std::chrono::milliseconds{50});
+    auto stop = [&]() -> awaitable<void> { co_await tasks.close(); };
+    asio::co_spawn(loop, stop, [](std::exception_ptr failure) { EXPECT_FALSE(failure); });
+    loop.run_for(std::chrono::seconds{20});
+  }
+  // A number that was closed twice may be anybody's in between; here it is nobody's.
+  EXPECT_GE(::fcntl(instead.get(), F_GETFD), 0);
+  const os::Fd again = knock(door, door.token());
+  EXPECT_TRUE(again);
 }
 
 TEST_F(DoorTest, NothingIsLeftOfIt) {

@@ -226,8 +226,9 @@ awaitable<void> Engine::put_archive(std::string id, std::string path, std::strin
 
 // As a tar file, whose first head says it: the size in octal at 124, the owner at 108.
 awaitable<std::optional<Engine::FileFacts>> Engine::file_facts(std::string id, std::string path) {
-  const http::Response response =
-      co_await ask("GET", "/containers/" + id + "/archive?path=" + escape(path), {}, {});
+  // The head is the beginning: a directory's content is not for us.
+  std::string target = "/containers/" + id + "/archive?path=" + escape(path);
+  const http::Response response = co_await client_.get_beginning(std::move(target), Bytes{512});
   if (response.status == 404) co_return std::nullopt;
   if (response.status >= 400) fail("look at " + path, response);
   if (response.body.size() < 512) co_return std::nullopt;

@@ -3,9 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "docker/records.h"
-#include "os/test_dir.h"
-
 namespace tb::docker {
 namespace {
 
@@ -31,24 +28,6 @@ TEST(MakeTar, SaysNameModeOwnerSizeAndItsOwnChecksum) {
 TEST(Escape, LeavesNothingThatAQueryWouldMisread) {
   EXPECT_EQ(escape("a-Z.0_~"), "a-Z.0_~");
   EXPECT_EQ(escape("{\"a b\"}/&?%"), "%7B%22a%20b%22%7D%2F%26%3F%25");
-}
-
-TEST(Records, ComeBackAndKeepTheirTag) {
-  os::TestDir dir;
-  const Records records{dir / "docker"};
-  Record record;
-  record.label = std::string("odd\0label", 9);
-  record.idle = Milliseconds{1234};
-  records.put("some-id", record);
-  const Records next{dir / "docker"};
-  EXPECT_EQ(next.tag(), records.tag());
-  const auto found = next.find("some-id");
-  ASSERT_TRUE(found);
-  EXPECT_EQ(found->label, record.label);
-  EXPECT_EQ(found->idle, record.idle);
-  EXPECT_EQ(next.all().size(), 1u);
-  next.remove("some-id");
-  EXPECT_FALSE(next.find("some-id"));
 }
 
 }  // namespace

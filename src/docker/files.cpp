@@ -14,6 +14,9 @@ using guest::carrier::FileState;
 using guest::carrier::Kind;
 
 constexpr auto kAnswer = 20s;  // for one step of the carrier, in a sandbox with little CPU
+// What helpers say comes whether or not somebody listens; no list of theirs is as long.
+constexpr std::size_t kMaxInbox = 64 << 20;
+constexpr std::size_t kEach = 64;
 
 // Our end of a channel; whoever holds it last closes it.
 class Speaker {
@@ -57,6 +60,7 @@ class Speaker {
     if (found == channel->inbox.end()) throw box::HelperLink::ended();
     std::string payload = std::move(found->payload);
     channel->inbox.erase(found);
+    channel->bytes -= payload.size() + kEach;
     co_return payload;
   }
 
@@ -190,8 +194,14 @@ bool FileChannels::receive(Kind kind, std::string_view payload) {
   if (!channel) return true;
   if (kind == Kind::file_ended) {
     channel->ended = true;
+  } else if (channel->bytes + payload.size() > kMaxInbox) {
+    channel->lost = true;
+    channel->inbox.clear();
+    channel->bytes = 0;
+    channels_.erase(found);
   } else {
     channel->inbox.push_back({kind, std::string{payload.substr(4)}});
+    channel->bytes += payload.size() - 4 + kEach;
   }
   channel->changed.notify_all();
   return true;

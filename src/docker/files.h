@@ -23,8 +23,9 @@ struct FileChannel {
   };
   explicit FileChannel(asio::any_io_executor executor) : changed(executor) {}
   std::deque<Came> inbox;
-  bool ended = false;  // the helper
-  bool lost = false;   // the carrier, and all with it
+  std::size_t bytes = 0;  // in it
+  bool ended = false;     // the helper
+  bool lost = false;      // the carrier, and all with it
   Signal changed;
 };
 

@@ -210,7 +210,7 @@ awaitable<void> DockerProvider::start(sandbox::SandboxSpec spec, bool is_new) {
 
 awaitable<std::shared_ptr<DockerSandbox>> DockerProvider::connect(std::string id, std::string label,
                                                                   Milliseconds limit) {
-  box::GuestSandbox::Settings settings{output_dir_ + "/" + id, settings_.output};
+  box::GuestSandbox::Settings settings{output_dir_ + "/" + id, settings_.output, settings_.ahead};
   auto sandbox = std::make_shared<DockerSandbox>(
       executor_, id, std::move(label), std::move(settings), engine_, container_of(id), door_dir_);
   sandbox->open();
@@ -264,7 +264,7 @@ awaitable<std::shared_ptr<sandbox::Sandbox>> DockerProvider::create(sandbox::San
 awaitable<std::shared_ptr<DockerSandbox>> DockerProvider::make(sandbox::SandboxSpec spec) {
   co_await ensure_usable(image_of(spec));
   const bool revived = records_.find(spec.id).has_value();
-  Record record;
+  box::Record record;
   record.label = spec.label;
   record.idle = spec.idle;
   records_.put(spec.id, record);  // before: what has no record is removed by the next server
@@ -326,7 +326,7 @@ void DockerProvider::expire(const std::string& id) {
 void DockerProvider::assign(sandbox::Sandbox& sandbox, std::string label, Milliseconds idle) {
   auto& box = static_cast<DockerSandbox&>(sandbox);
   box.set_label(label);
-  Record record;
+  box::Record record;
   record.label = std::move(label);
   record.idle = idle;
   records_.put(box.id(), record);

@@ -9,8 +9,8 @@
 
 #include "base/async.h"
 #include "base/error.h"
+#include "box/records.h"
 #include "docker/engine.h"
-#include "docker/records.h"
 #include "docker/sandbox.h"
 #include "sandbox/sandbox.h"
 
@@ -21,6 +21,7 @@ struct DockerSettings {
   std::string state_dir;  // records and output are below it
   sandbox::OutputLimits output;
   Milliseconds grace{600000};  // for a container without any server
+  Milliseconds ahead{0};       // how long a shell that was started ahead waits for a command
 };
 
 class DockerProvider : public sandbox::Provider {
@@ -83,7 +84,7 @@ class DockerProvider : public sandbox::Provider {
   std::string output_dir_;
   std::string door_dir_;  // empty: the engine does not see it
   Engine engine_;
-  Records records_;
+  box::Records records_;
   std::string guest_volume_;
   bool guest_there_ = false;
   std::set<std::string> images_;  // that were there

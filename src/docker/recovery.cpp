@@ -66,7 +66,7 @@ void DockerProvider::remove_stray_output(const std::vector<sandbox::Found>& know
 
 // What has a record and either a container or files. All else that is ours goes.
 awaitable<std::vector<sandbox::Found>> DockerProvider::list() {
-  const std::map<std::string, Record> records = records_.all();
+  const std::map<std::string, box::Record> records = records_.all();
   std::map<std::string, bool> boxes;
   std::vector<std::string> kept;
   try {

@@ -13,6 +13,7 @@ using sandbox::FileError;
 using sandbox::FileProblem;
 
 constexpr std::size_t kMaxErrors = 4096;
+constexpr unsigned kMaxEmpty = 1000;  // events in a row that bring nothing of the archive
 
 // $1: z or nothing; then the paths. What can't be read is left out.
 constexpr const char* kPack = R"(
@@ -47,13 +48,23 @@ class Packing : public sandbox::ArchiveReader {
   Packing(std::unique_ptr<Events> events, Bytes most) : events_(std::move(events)), left_(most) {}
 
   awaitable<std::size_t> read(std::span<char> out) override {
-    while (rest_.empty() && !ended_) co_await more();
+    co_await wait();
     const std::size_t size = std::min(out.size(), rest_.size());
     std::copy_n(rest_.data(), size, out.data());
     rest_.erase(0, size);
     co_return size;
   }
 
+  // Until there is something of it, or its end. Silence has an end of its own; words that are not
+  // the archive's would go on for ever.
+  awaitable<void> wait() {
+    for (unsigned empty = 0; rest_.empty() && !ended_; ++empty) {
+      if (empty >= kMaxEmpty) throw Error{Code::unavailable, "the archive can't be made"};
+      co_await more();
+    }
+  }
+
+ private:
   awaitable<void> more() {
     const auto message = co_await events_->next();
     if (!message) throw Error{Code::unavailable, "the archive was cut off"};
@@ -75,9 +86,7 @@ class Packing : public sandbox::ArchiveReader {
     if (code == 9) refuse_file(errors_);
     if (code != 0) throw Error{Code::unavailable, "the archive can't be made"};
   }
-  bool empty() const { return rest_.empty() && !ended_; }
 
- private:
   std::unique_ptr<Events> events_;
   Bytes left_;
   std::string rest_;
@@ -158,7 +167,7 @@ awaitable<std::unique_ptr<sandbox::ArchiveReader>> E2bFiles::archive(std::vector
   auto events = co_await envd_->open("process.Process/Start", std::move(request));
   auto packing = std::make_unique<Packing>(std::move(events), most);
   // What is refused is refused before anything is sent.
-  while (packing->empty()) co_await packing->more();
+  co_await packing->wait();
   co_return packing;
 }
 

@@ -96,7 +96,8 @@ void E2bProvider::tell(const std::string& id) {
   });
 }
 
-awaitable<std::shared_ptr<E2bSandbox>> E2bProvider::connect(std::string id, const Record& record,
+awaitable<std::shared_ptr<E2bSandbox>> E2bProvider::connect(std::string id,
+                                                            const box::Record& record,
                                                             const Machine& machine, bool is_new) {
   auto envd = std::make_shared<Envd>(client_, api_.url_of(machine), machine.id, machine.token);
   envd->on_gone([this, id] { asio::post(executor_, [this, id] { vanished(id); }); });
@@ -122,7 +123,7 @@ awaitable<std::shared_ptr<E2bSandbox>> E2bProvider::connect(std::string id, cons
 }
 
 // Throws Gone when it is not there any more.
-awaitable<std::shared_ptr<E2bSandbox>> E2bProvider::reach(std::string id, Record record) {
+awaitable<std::shared_ptr<E2bSandbox>> E2bProvider::reach(std::string id, box::Record record) {
   const std::optional<Machine> machine =
       co_await api_.connect(record.machine, lifetime_of(record.idle));
   if (!machine) {
@@ -156,7 +157,7 @@ awaitable<std::shared_ptr<sandbox::Sandbox>> E2bProvider::create(sandbox::Sandbo
                                ? settings_.sandbox_template
                                : spec.environment;
   const Machine machine = co_await make(from, spec);
-  Record record;
+  box::Record record;
   record.machine = machine.id;
   record.label = spec.label;
   record.idle = spec.idle;
@@ -208,7 +209,7 @@ void E2bProvider::assign(sandbox::Sandbox& sandbox, std::string label, Milliseco
   box.set_label(label);
   const auto found = known_.find(box.id());
   if (found == known_.end()) return;  // it is being ended
-  Record record;
+  box::Record record;
   record.machine = found->second.machine;
   record.label = std::move(label);
   record.idle = idle;
@@ -277,7 +278,7 @@ void E2bProvider::remove_stray_output(const std::vector<sandbox::Found>& known) 
 // What has a record and runs. All else that is ours goes.
 awaitable<std::vector<sandbox::Found>> E2bProvider::list() {
   const std::vector<Listed> running = co_await api_.list(records_.tag());
-  std::map<std::string, Record> records = records_.all();
+  std::map<std::string, box::Record> records = records_.all();
   std::vector<sandbox::Found> found;
   const auto now = std::chrono::system_clock::now();
   for (const Listed& one : running) {

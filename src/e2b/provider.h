@@ -8,8 +8,8 @@
 #include <string>
 
 #include "base/async.h"
+#include "box/records.h"
 #include "e2b/api.h"
-#include "e2b/records.h"
 #include "e2b/sandbox.h"
 #include "net/client.h"
 #include "sandbox/sandbox.h"
@@ -53,9 +53,9 @@ class E2bProvider : public sandbox::Provider {
     std::chrono::steady_clock::time_point told{};  // when E2B heard how long it lives
     std::unique_ptr<asio::steady_timer> timer;     // until it has been idle for too long
   };
-  awaitable<std::shared_ptr<E2bSandbox>> connect(std::string id, const Record& record,
+  awaitable<std::shared_ptr<E2bSandbox>> connect(std::string id, const box::Record& record,
                                                  const Machine& machine, bool is_new);
-  awaitable<std::shared_ptr<E2bSandbox>> reach(std::string id, Record record);
+  awaitable<std::shared_ptr<E2bSandbox>> reach(std::string id, box::Record record);
   awaitable<Machine> make(std::string from, const sandbox::SandboxSpec& spec);
   awaitable<void> keep_all_alive();
   void tell(const std::string& id);
@@ -71,7 +71,7 @@ class E2bProvider : public sandbox::Provider {
   std::string output_dir_;
   net::Client client_;
   Api api_;
-  Records records_;
+  box::Records records_;
   Spools spools_;
   std::map<std::string, Known> known_;
   std::set<std::shared_ptr<E2bSandbox>> ending_;

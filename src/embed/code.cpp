@@ -48,7 +48,7 @@ awaitable<void> take_event(std::shared_ptr<CodeStream> stream, code::Event& even
 }
 
 awaitable<void> run_stream(CoreRef core, std::shared_ptr<session::Session> session, CodeCall call,
-                           std::shared_ptr<CodeStream> stream, std::shared_ptr<code::Wake> wake) {
+                           std::shared_ptr<CodeStream> stream, std::shared_ptr<Nudge> wake) {
   try {
     const session::Busy busy{*session};
     const session::Who who = session->who();
@@ -115,7 +115,7 @@ awaitable<std::uint64_t> begin_code(CoreRef core, std::string id, CodeCall call)
   const auto executor = co_await asio::this_coro::executor;
   const auto session = co_await core->reach(std::move(id));
   const auto stream = std::make_shared<CodeStream>(executor);
-  const auto wake = std::make_shared<code::Wake>(executor);
+  const auto wake = std::make_shared<Nudge>(executor);
   stream->wake = wake;
   core->spawn("code", [core, session, call = std::move(call), stream, wake] {
     return run_stream(core, session, call, stream, wake);

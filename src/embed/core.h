@@ -38,7 +38,7 @@ struct CodeStream {
   bool left = false;  // nobody will
   std::exception_ptr failure;
   Signal changed;
-  std::shared_ptr<code::Wake> wake;  // has the call look whether somebody is there
+  std::shared_ptr<Nudge> wake;  // has the call look whether somebody is there
 };
 
 class Core {

@@ -31,6 +31,7 @@ struct Command {
   bool running = false;
   Minder minder;              // without cgroups
   int offer = -1;             // to a shell that was started ahead, until it has taken this command
+  bool waited = false;        // it has said that it waits
   std::uint64_t look_us = 0;  // when to look whether it has
   std::unique_ptr<Start> again;  // what was offered
   Ends ends;

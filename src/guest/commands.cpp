@@ -106,6 +106,7 @@ Step Commands::run(Command& command, const Launch& launch) {
 }
 
 void Commands::on_report(int fd) {
+  if (waiting_ && waiting_->minder.reports == fd) return hear_of_waiting();
   for (const auto& command : commands_) {
     if (command->offer == fd) {
       settle(*command);

@@ -65,6 +65,7 @@ class Commands {
   void ask_for_shell(const Start& start);
   void wish_refill();
   void start_ahead();
+  void hear_of_waiting();
   void drop_waiting();
   void waiting_ended();
   std::uint64_t tend_waiting(std::uint64_t now);

@@ -108,6 +108,20 @@ const char* confine_in_container() {
   return nullptr;
 }
 
+void open_waiter() {
+  struct Row {
+    const char* path;
+    int number;
+  };
+  constexpr Row kRows[] = {{"/.threadbox/waiter.so", kWaiterFd},
+                           {"/.threadbox/opening.bash", kOpeningFd}};
+  for (const Row& row : kRows) {
+    const int file = ::open(row.path, O_RDONLY | O_CLOEXEC);
+    ::dup3(file >= 0 ? file : STDIN_FILENO, row.number, O_CLOEXEC);
+    if (file >= 0 && file != row.number) ::close(file);
+  }
+}
+
 int open_door(const char* id) {
   const int door = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   sockaddr_un address;

@@ -18,6 +18,10 @@ Config container_config();
 // Returns nullptr, or the step that failed (errno says why).
 const char* confine_in_container();
 
+// What a shell that is started ahead loads lies beside our program. Takes both numbers even where
+// it is not there: such shells end at once then, and no more are started.
+void open_waiter();
+
 // The name of the door, in the abstract namespace of the container's network: the first one who
 // binds it has it, and that is PID 1. Of a network that several containers share, each has its own.
 int open_door(const char* id);

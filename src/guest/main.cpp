@@ -249,6 +249,7 @@ class Guest {
   const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   const int door = open_door(id);
   if (nothing != kControlFd || door != kKeeperFd) fail_in_container("open the door");
+  open_waiter();
   static const Config config = container_config();
   if (const char* step = confine_in_container()) fail_in_container(step);
   static Guest guest{config};

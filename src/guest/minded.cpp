@@ -40,6 +40,10 @@ void Commands::on_minder(Command& command) {
 }
 
 void Commands::minder_ended(int pid, int status) {
+  if (waiting_ && waiting_->minder.pid == pid) {
+    waiting_->minder.pid = -1;
+    waiting_ended();
+  }
   std::vector<int> alive = spared_;
   if (waiting_ && waiting_->minder.pid > 0) alive.push_back(waiting_->minder.pid);
   bool killed = false;

@@ -111,8 +111,7 @@ Word listen(int socket) {
 }  // namespace
 
 void Commands::ask_for_shell(const Start& start) {
-  // A container's guest has nothing to load into a shell.
-  if (start.ahead_ms == 0 || unloadable_ >= kMostUnloadable || config_.in_container) {
+  if (start.ahead_ms == 0 || unloadable_ >= kMostUnloadable) {
     next_.reset();
   } else if (could_be_handed_over(start)) {
     const bool same = next_ && next_->cwd == start.cwd && next_->env == start.env;
@@ -146,7 +145,6 @@ bool Commands::hand_over(Command& command, const Start& start) {
   command.minder = std::exchange(waiting_->minder, Minder{});
   waiting_.reset();
   unused_ = 0;
-  if (command.minder.reports >= 0) watch(command.minder.reports);
   return true;
 }
 
@@ -184,16 +182,15 @@ void Commands::not_taken(Command& command) {
 // Whether the shell has taken the command. Afterwards either that is not known yet, or what follows
 // from it is done.
 bool Commands::settle(Command& command) {
-  bool waited = false;
   for (;;) {
     const Word word = listen(command.offer);
     if (word == Word::waits) {
-      waited = true;
+      command.waited = true;
     } else if (word == Word::takes) {
       taken(command);
       return true;
     } else if (word == Word::gone) {
-      if (!waited) ++unloadable_;
+      if (!command.waited && ++unloadable_ >= kMostUnloadable) next_.reset();
       not_taken(command);
       return false;
     } else {
@@ -245,6 +242,7 @@ void Commands::start_ahead() {
     } else {
       Step failed;
       shell->minder = launch_minded(launch, failed);
+      if (shell->minder.reports >= 0) watch(shell->minder.reports);
     }
   }
   close_fd(theirs);
@@ -274,8 +272,19 @@ void Commands::refill() {
   }
 }
 
+void Commands::hear_of_waiting() {
+  MinderReport report;
+  const int result = read_report(waiting_->minder.reports, report);
+  if (result == 0) return;
+  if (result > 0 && !report.ended && !report.failed.text) {
+    waiting_->pid = report.pid;
+  } else {
+    close_fd(waiting_->minder.reports);  // its minder ends, too
+  }
+}
+
 void Commands::drop_waiting() {
-  if (waiting_->pid > 0) ::kill(waiting_->pid, SIGKILL);
+  if (waiting_->pid > 0 && cgroups_.there()) ::kill(waiting_->pid, SIGKILL);
   if (waiting_->minder.pid > 0) {
     signal_below(waiting_->minder.pid, SIGKILL);
     old_minders_.push_back(waiting_->minder.pid);

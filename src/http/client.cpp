@@ -54,6 +54,19 @@ class Client::Impl {
     co_return std::move(*response);
   }
 
+  awaitable<Response> get_beginning(std::string target, Bytes most) {
+    const std::string message = serialize_request("GET", target, endpoint_.host_header(), {}, {});
+    auto task = run_beginning(message, most);
+    std::optional<Response> response;
+    try {
+      response = co_await within(limits_.time, std::move(task));
+    } catch (const Error& error) {
+      throw Error{error.code(), describe("GET", target) + error.what()};
+    }
+    if (!response) throw Error{Code::unavailable, describe("GET", target) + "no response in time"};
+    co_return std::move(*response);
+  }
+
   awaitable<Upgraded> upgrade(std::string method, std::string target, std::string protocol,
                               std::vector<Header> headers, std::string body) {
     headers.push_back({"Connection", "Upgrade"});
@@ -92,6 +105,19 @@ class Client::Impl {
       upgraded.socket = link.socket().release();
     }
     co_return upgraded;
+  }
+
+  awaitable<Response> run_beginning(const std::string& message, Bytes most) {
+    Link link{executor_};
+    co_await link.connect(endpoint_);
+    const ResponseParser::Limits limits{.head = limits_.head, .body = Bytes{UINT64_MAX}};
+    ResponseParser parser{limits, false};
+    try {
+      co_await link.exchange(message, parser, most);
+    } catch (const LinkClosed&) {
+      throw Error{Code::unavailable, "the connection ended before a response"};
+    }
+    co_return std::move(parser.response());
   }
 
   std::string describe(const std::string& method, const std::string& target) const {
@@ -149,6 +175,10 @@ awaitable<Upgraded> Client::upgrade(std::string method, std::string target, std:
                                     std::vector<Header> headers, std::string body) {
   return impl_->upgrade(std::move(method), std::move(target), std::move(protocol),
                         std::move(headers), std::move(body));
+}
+
+awaitable<Response> Client::get_beginning(std::string target, Bytes most) {
+  return impl_->get_beginning(std::move(target), most);
 }
 
 awaitable<Response> Client::get(std::string target) {

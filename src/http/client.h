@@ -59,6 +59,9 @@ class Client {
   awaitable<Response> request(std::string method, std::string target, std::vector<Header> headers,
                               std::string body);
   awaitable<Response> get(std::string target);
+  // As get(), on a connection of its own that is closed once more than `most` of the body have
+  // come: the body is what there was by then.
+  awaitable<Response> get_beginning(std::string target, Bytes most);
   // The same on a connection of its own that is the caller's after a 101.
   awaitable<Upgraded> upgrade(std::string method, std::string target, std::string protocol,
                               std::vector<Header> headers, std::string body);

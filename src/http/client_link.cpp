@@ -97,10 +97,10 @@ awaitable<std::size_t> Link::receive(std::size_t limit) {
   co_return got;
 }
 
-awaitable<void> Link::exchange(std::string_view message, ResponseParser& parser) {
+awaitable<void> Link::exchange(std::string_view message, ResponseParser& parser, Bytes most) {
   co_await send(message);
   bool answered = false;
-  while (!parser.done()) {
+  while (!parser.done() && parser.response().body.size() <= most.count) {
     const std::size_t got = co_await receive(kBuffer);
     if (got == 0) {
       if (!answered) throw LinkClosed{};

@@ -23,8 +23,10 @@ class Link {
 
   awaitable<void> connect(const Endpoint& endpoint);
 
-  // Sends `message` and reads the response into `parser`; both must stay until the end.
-  awaitable<void> exchange(std::string_view message, ResponseParser& parser);
+  // Sends `message` and reads the response into `parser`, or its beginning, once more than `most`
+  // of its body have come; both must stay until the end.
+  awaitable<void> exchange(std::string_view message, ResponseParser& parser,
+                           Bytes most = Bytes{UINT64_MAX});
 
   // Sends all of it. What a server that has closed does not take is dropped: it may have answered.
   awaitable<void> send(std::string_view message);

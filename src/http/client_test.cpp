@@ -121,6 +121,30 @@ TEST(HttpClient, ReadsStreamedResponses) {
   });
 }
 
+TEST(HttpClient, LeavesWhenTheBeginningIsThere) {
+  const Handler handler = [](Exchange& exchange) -> awaitable<void> {
+    Response head;
+    const bool chunked = exchange.request().target == "/endless";
+    co_await exchange.begin(std::move(head),
+                            chunked ? std::nullopt : std::optional<std::uint64_t>{3});
+    if (!chunked) co_await exchange.write("abc");
+    const std::string piece(1000, 'x');
+    while (chunked) co_await exchange.write(piece);  // ends when nobody listens any more
+    co_await exchange.end();
+  };
+  TestServer server{handler};
+  asio::io_context io{1};
+  Client client{io.get_executor(), Endpoint::tcp("127.0.0.1", server.port())};
+  run(io, [&]() -> awaitable<void> {
+    const Response endless = co_await client.get_beginning("/endless", Bytes{2500});
+    EXPECT_EQ(endless.status, 200);
+    EXPECT_GT(endless.body.size(), 2500u);
+    EXPECT_LT(endless.body.size(), 1u << 20);
+    const Response small = co_await client.get_beginning("/small", Bytes{2500});
+    EXPECT_EQ(small.body, "abc");
+  });
+}
+
 TEST(HttpClient, SpeaksOverAUnixSocket) {
   char directory[] = "/tmp/http-client-test-XXXXXX";
   ASSERT_NE(::mkdtemp(directory), nullptr);

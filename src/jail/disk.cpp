@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 
 #include "jail/places.h"
 #include "jail/wire.h"
@@ -63,13 +64,27 @@ void own(int dir, const char* name, std::uint32_t uid, mode_t mode) {
   os::attempt("chmod", [&] { return ::fchmod(part.get(), mode); });
 }
 
-// Gives every file of a tree to its next owner: only when the uid that it had is taken.
-void give_tree(const std::string& path, std::uint32_t from, std::uint32_t to) {
-  for (const auto& entry : fs::recursive_directory_iterator{path}) {
+// Gives every file of a tree to its next owner: only when the uid that it had is taken. By
+// descriptors: a sandbox that lives may have been passed one of a directory in it, and could put a
+// link where a path leads through.
+void give_tree(os::Fd top, std::uint32_t from, std::uint32_t to) {
+  const int dir = top.get();
+  DIR* const list = ::fdopendir(dir);
+  if (!list) throw SystemError{errno, "list files for their next owner"};
+  top.release();
+  const std::unique_ptr<DIR, int (*)(DIR*)> closed{list, ::closedir};
+  while (const dirent* entry = ::readdir(list)) {
+    const std::string_view name = entry->d_name;
     struct stat info{};
-    if (::lstat(entry.path().c_str(), &info) == 0 && info.st_uid == from) {
-      check(::lchown(entry.path().c_str(), to, to), "give a file to its next owner");
+    if (name == "." || name == "..") continue;
+    if (::fstatat(dir, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (info.st_uid == from) {
+      check(::fchownat(dir, entry->d_name, to, to, AT_SYMLINK_NOFOLLOW),
+            "give a file to its next owner");
     }
+    const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    os::Fd below{S_ISDIR(info.st_mode) ? ::openat(dir, entry->d_name, flags) : -1};
+    if (below) give_tree(std::move(below), from, to);
   }
 }
 
@@ -175,7 +190,7 @@ Disk::Tree Disk::open_tree(const std::string& id, Bytes limit, std::uint32_t gue
     if (tree.existed) {
       struct stat info{};
       check(::fstatat(tree.top.get(), "workspace", &info, AT_SYMLINK_NOFOLLOW), "stat workspace");
-      if (info.st_uid != tenant) give_tree(root_path_ + "/" + id, info.st_uid, tenant);
+      if (info.st_uid != tenant) give_tree(open_directory(root_.get(), id), info.st_uid, tenant);
     }
     fill_tree(tree, tenant);
     own(tree.top.get(), ".", guest, 0711);
@@ -235,6 +250,10 @@ os::Fd Disk::make_points(const std::string& id, const std::vector<std::string>& 
   os::Fd points = open_directory(top.get(), kPoints);
   for (const std::string& path : paths) make_directories(points, path, std::nullopt);
   return points;
+}
+
+void Disk::limit_tree(const os::Fd& top, Bytes limit) const {
+  if (kind_ == Kind::btrfs) os::btrfs::limit_subvolume(top, limit);
 }
 
 std::string Disk::volumes_path() const { return root_path_ + "/" + kVolumes; }

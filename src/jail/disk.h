@@ -45,6 +45,9 @@ class Disk {
   // there of an earlier set is gone.
   os::Fd make_points(const std::string& id, const std::vector<std::string>& paths);
 
+  // What a tree may hold from now on.
+  void limit_tree(const os::Fd& top, Bytes limit) const;
+
   // Trees that belong to no sandbox, apart from the others, with everything in them `owner`'s.
   enum class Missing { is_made, is_an_error };
   os::Fd open_volume(const std::string& id, Bytes limit, std::uint32_t owner, Missing missing);

@@ -263,7 +263,7 @@ int Workshop::config(Environment& environment, const Create& create) {
 Workshop open_workshop(const std::string& state_dir, bool root,
                        std::vector<std::string> directories) {
   Workshop workshop;
-  workshop.directories = std::move(directories);
+  workshop.directories = find_directories(directories);
   workshop.root = root;
   workshop.state_dir = state_dir;
   if (root) workshop.slots = std::make_unique<Slots>("/run/threadbox/slots");

@@ -28,7 +28,7 @@ struct Workshop {
   std::unique_ptr<CgroupTree> cgroups;
   std::unique_ptr<Disk> disk;
   std::unique_ptr<Volumes> volumes;
-  std::vector<std::string> directories;  // of the host, that may be mounted
+  std::map<std::string, std::string> directories;  // of the host: places.h
   std::map<std::string, Environment> environments;
   std::vector<Mask> masks;
   os::Fd program;  // the guest, sealed

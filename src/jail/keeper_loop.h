@@ -89,7 +89,7 @@ class Keeper {
   // ---- volumes: keeper_volumes.cpp ----
   void make_volume(int client, std::uint32_t number, Reader& in);
   void remove_volume(int client, std::uint32_t number, Reader& in);
-  void list_volumes(int client, std::uint32_t number);
+  void list_volumes(int client, std::uint32_t number, Reader& in);
   std::vector<std::string> users_of(const std::string& volume) const;
   // ---- the lease of all sandboxes: keeper_lease.cpp ----
   void mind_lease();

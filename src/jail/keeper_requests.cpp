@@ -30,7 +30,7 @@ void Keeper::obey(int client, std::string_view message) {
       case Message::list: return list(client, number);
       case Message::make_volume: return make_volume(client, number, in);
       case Message::remove_volume: return remove_volume(client, number, in);
-      case Message::list_volumes: return list_volumes(client, number);
+      case Message::list_volumes: return list_volumes(client, number, in);
       case Message::measure: return tell_load(client, number, in);
       case Message::lease: return take_lease(client, number, in);
       case Message::stop: stop_waiters_.push_back(clients_.waiter(client, number)); return stop();

@@ -44,7 +44,10 @@ void Keeper::remove_volume(int client, std::uint32_t number, Reader& in) {
   clients_.done({client, number});
 }
 
-void Keeper::list_volumes(int client, std::uint32_t number) {
+void Keeper::list_volumes(int client, std::uint32_t number, Reader& in) {
+  // Servers of before ask for all, without a word.
+  const std::string begins = in.done() ? std::string{} : in.bytes();
+  if (!in.done()) throw Error{Code::invalid, "malformed list_volumes"};
   std::map<std::string, std::vector<std::string>> users;
   const auto note = [&users](const std::string& id, const std::vector<Mount>& mounts) {
     constexpr std::size_t kMostTold = 256;  // an answer is one packet
@@ -57,6 +60,7 @@ void Keeper::list_volumes(int client, std::uint32_t number) {
   for (const auto& [id, live] : live_) note(id, live.jail->mounts);
   for (const auto& [id, dormant] : dormant_) note(id, dormant.record.mounts);
   for (const auto& [id, volume] : workshop_.volumes->all()) {
+    if (!volume.label.starts_with(begins)) continue;
     VolumeItem item;
     item.id = id;
     item.limit = volume.limit.count;

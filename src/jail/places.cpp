@@ -16,6 +16,31 @@
 namespace tb::jail {
 namespace {
 
+// A session whose tree is full comes back all the same: the places of its mounts are ours to make.
+constexpr Bytes kSpare = 4_MiB;
+
+class MoreRoom {
+ public:
+  MoreRoom(const Disk& disk, const os::Fd& tree, Bytes usual)
+      : disk_(disk), tree_(tree), usual_(usual) {
+    disk_.limit_tree(tree_, usual_ + kSpare);
+  }
+  ~MoreRoom() {
+    try {
+      disk_.limit_tree(tree_, usual_);
+    } catch (const Error&) {
+      // It is set anew with its next start.
+    }
+  }
+  MoreRoom(const MoreRoom&) = delete;
+  MoreRoom& operator=(const MoreRoom&) = delete;
+
+ private:
+  const Disk& disk_;
+  const os::Fd& tree_;
+  const Bytes usual_;
+};
+
 struct Part {
   std::string_view target;  // in the sandbox
   const char* name;         // in its tree
@@ -62,14 +87,19 @@ const Part* find_part(const std::string& target) {
   return nullptr;
 }
 
-// Only what the keeper was started for, and no way into our own state by it.
+// Only what the keeper was started for, and no way into our own state by it. Links led to it when
+// the keeper started: one that is there now may be a tenant's, who can write above it.
 os::Fd open_directory(const MountSources& sources, const std::string& path) {
-  const auto& known = sources.directories;
-  if (std::find(known.begin(), known.end(), path) == known.end()) {
+  const auto known = sources.directories.find(path);
+  if (known == sources.directories.end()) {
     throw Error{Code::invalid, "this keeper was not started for the directory " + path +
                                    ": run `threadbox stop` first"};
   }
-  os::Fd dir{::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)};
+  open_how how{};
+  how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+  how.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+  os::Fd dir{
+      static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, known->second.c_str(), &how, sizeof how))};
   if (!dir) {
     throw Error{Code::unavailable,
                 SystemError{errno, "the directory " + path + " can't be mounted"}.what()};
@@ -85,6 +115,16 @@ os::Fd open_directory(const MountSources& sources, const std::string& path) {
 }
 
 }  // namespace
+
+Directories find_directories(const std::vector<std::string>& names) {
+  Directories found;
+  for (const std::string& name : names) {
+    std::error_code unreadable;
+    const std::string place = std::filesystem::weakly_canonical(name, unreadable);
+    found.emplace(name, unreadable ? name : place);
+  }
+  return found;
+}
 
 os::Fd open_beneath(const os::Fd& dir, const std::string& path) {
   return os::Fd{os::attempt("open " + path, [&] {
@@ -111,6 +151,8 @@ void make_directories(const os::Fd& dir, const std::string& path,
 
 os::Fd make_places(const MountSources& sources, const Environment& environment, const os::Fd& tree,
                    const Create& create, std::uint32_t tenant) {
+  if (create.mounts.empty()) return {};
+  const MoreRoom room{sources.disk, tree, Bytes{create.limits.disk}};
   std::vector<std::string> in_root;
   for (const Mount& mount : create.mounts) {
     const Part* part = find_part(mount.target);

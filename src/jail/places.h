@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,12 +26,16 @@ os::Fd open_beneath(const os::Fd& dir, const std::string& path);
 void make_directories(const os::Fd& dir, const std::string& path,
                       std::optional<std::uint32_t> owner);
 
+// By the names that were given: where they led when the keeper started.
+using Directories = std::map<std::string, std::string>;
+Directories find_directories(const std::vector<std::string>& names);
+
 // What mounts are made from.
 struct MountSources {
   Disk& disk;
   const Volumes& volumes;
-  const std::vector<std::string>& directories;  // of the host, that may be named
-  std::string state_dir;                        // and never this
+  const Directories& directories;  // of the host, that may be named
+  std::string state_dir;           // and never this
 };
 
 // The layer that has their places in the root; empty: none is needed. Makes those in the sandbox's

@@ -244,8 +244,11 @@ awaitable<void> KeeperClient::remove_volume(std::string id) {
   co_await ask(jail::Message::remove_volume, std::move(body));
 }
 
-awaitable<std::vector<jail::VolumeItem>> KeeperClient::list_volumes() {
-  auto answer = co_await ask(jail::Message::list_volumes, {});
+awaitable<std::vector<jail::VolumeItem>> KeeperClient::list_volumes(std::string label_begins) {
+  Writer out;
+  out.bytes(label_begins);
+  std::string body = out.take();
+  auto answer = co_await ask(jail::Message::list_volumes, std::move(body));
   co_return std::move(answer->volumes);
 }
 

@@ -38,7 +38,7 @@ class KeeperClient {
   awaitable<sandbox::Load> measure(std::string id);
   awaitable<void> make_volume(jail::MakeVolume volume);
   awaitable<void> remove_volume(std::string id);
-  awaitable<std::vector<jail::VolumeItem>> list_volumes();
+  awaitable<std::vector<jail::VolumeItem>> list_volumes(std::string label_begins);
   awaitable<void> stop();
 
   // Sandboxes that ended by themselves; and the end of the keeper itself.

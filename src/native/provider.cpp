@@ -160,9 +160,10 @@ awaitable<void> NativeProvider::make_volume(std::string id, Bytes limit, std::st
   co_await keeper_.make_volume(std::move(volume));
 }
 
-awaitable<std::vector<sandbox::VolumeInfo>> NativeProvider::list_volumes() {
+awaitable<std::vector<sandbox::VolumeInfo>> NativeProvider::list_volumes(std::string label_begins) {
   std::vector<sandbox::VolumeInfo> volumes;
-  for (jail::VolumeItem& item : co_await keeper_.list_volumes()) {
+  std::vector<jail::VolumeItem> items = co_await keeper_.list_volumes(std::move(label_begins));
+  for (jail::VolumeItem& item : items) {
     volumes.push_back({std::move(item.id), Bytes{item.limit}, item.limited != 0,
                        std::move(item.label), std::move(item.users)});
   }

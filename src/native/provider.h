@@ -44,7 +44,7 @@ class NativeProvider : public sandbox::Provider, public sandbox::VolumeHost {
 
   sandbox::VolumeHost* volumes() override { return this; }
   awaitable<void> make_volume(std::string id, Bytes limit, std::string label) override;
-  awaitable<std::vector<sandbox::VolumeInfo>> list_volumes() override;
+  awaitable<std::vector<sandbox::VolumeInfo>> list_volumes(std::string label_begins) override;
   awaitable<void> remove_volume(std::string id) override;
 
  private:

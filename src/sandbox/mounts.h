@@ -35,7 +35,8 @@ class VolumeHost {
  public:
   virtual ~VolumeHost() = default;
   virtual awaitable<void> make_volume(std::string id, Bytes limit, std::string label) = 0;
-  virtual awaitable<std::vector<VolumeInfo>> list_volumes() = 0;
+  // Those whose label begins so.
+  virtual awaitable<std::vector<VolumeInfo>> list_volumes(std::string label_begins) = 0;
   // Throws Error{conflict} while somebody has it, {not_found} when there is none.
   virtual awaitable<void> remove_volume(std::string id) = 0;
 };

@@ -38,7 +38,8 @@ class Directory {
   virtual void check_lease() const = 0;
   // Throws Error{unavailable} when no claim could succeed now.
   virtual void check_open() const = 0;
-  // Makes the thread ours, for this session, in the whole cluster; returns the number of the claim.
+  // Makes the thread (its thread_key) ours, for this session, in the whole cluster; returns the
+  // number of the claim.
   // An anonymous one (no thread) is only made known. Throws Elsewhere, and Error{unavailable} when
   // it is not known to be ours.
   virtual awaitable<std::uint64_t> claim(std::string thread, std::string session) = 0;

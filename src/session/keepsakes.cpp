@@ -87,7 +87,12 @@ awaitable<std::string> read_file(sandbox::Files& files, std::string path) {
 // Not having it is no reason to have no session: an image may lack the place.
 awaitable<void> Sessions::furnish(std::shared_ptr<Session> session) {
   if (session->spec.environment.empty()) co_return;
-  if (logs_) logs_->begin(session->id, facts_of(*session));
+  if (logs_) {
+    // Whose it is concerns us and no sandbox.
+    json::object facts = facts_of(*session);
+    facts["tenant"] = session->spec.tenant;
+    logs_->begin(session->id, std::move(facts));
+  }
   const std::shared_ptr<sandbox::Sandbox> sandbox = session->sandbox;
   if (session->spec.provider != kNative || !sandbox) co_return;
   try {

@@ -19,7 +19,8 @@ StoredSession to_stored(const Session& session) {
           session.spec.environment,
           session.spec.agent,
           session.spec.mounts,
-          session.claim};
+          session.claim,
+          session.spec.tenant};
 }
 
 namespace {
@@ -66,6 +67,7 @@ std::string to_label(const StoredSession& session) {
   return json::serialize(json::object{{"session", session.id},
                                       {"thread", session.thread},
                                       {"user", session.user},
+                                      {"tenant", session.tenant},
                                       {"policy", session.policy},
                                       {"provider", session.provider},
                                       {"environment", session.environment},
@@ -93,6 +95,7 @@ std::optional<StoredSession> from_label(const std::string& label) {
   session.id = text("session");
   session.thread = text("thread");
   session.user = text("user");
+  session.tenant = text("tenant");
   session.policy = text("policy");
   session.provider = text("provider");
   session.environment = text("environment");

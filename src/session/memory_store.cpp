@@ -22,15 +22,16 @@ std::vector<StoredSession> MemoryStore::sessions() {
 awaitable<void> MemoryStore::put(StoredSession session) {
   if (closed_) throw Error{Code::unavailable, "the store is closed"};
   if (!session.thread.empty()) {
-    const auto holder = threads_.find(session.thread);
+    const auto holder = threads_.find(thread_key(session.tenant, session.thread));
     if (holder != threads_.end() && holder->second != session.id) {
       throw Error{Code::conflict, "the thread of session " + session.id + " has another session"};
     }
   }
   const auto [row, added] = rows_.try_emplace(session.id, Row{next_row_, {}});
   if (added) ++next_row_;
-  threads_.erase(row->second.session.thread);
-  if (!session.thread.empty()) threads_[session.thread] = session.id;
+  const StoredSession& before = row->second.session;
+  threads_.erase(thread_key(before.tenant, before.thread));
+  if (!session.thread.empty()) threads_[thread_key(session.tenant, session.thread)] = session.id;
   row->second.session = std::move(session);
   co_return;
 }
@@ -44,7 +45,8 @@ awaitable<void> MemoryStore::remove(std::string id) {
   if (closed_) throw Error{Code::unavailable, "the store is closed"};
   const auto row = rows_.find(id);
   if (row == rows_.end()) co_return;
-  threads_.erase(row->second.session.thread);
+  const StoredSession& gone = row->second.session;
+  threads_.erase(thread_key(gone.tenant, gone.thread));
   rows_.erase(row);
 }
 

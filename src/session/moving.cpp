@@ -64,8 +64,10 @@ awaitable<std::shared_ptr<Session>> Sessions::expect(std::string id, std::string
 
 awaitable<void> Sessions::arrive(std::shared_ptr<Session> session,
                                  std::function<awaitable<std::uint64_t>()> hand_over) {
-  const std::string& thread = session->spec.thread;
-  if (!session->sandbox || find_thread(thread) || creating_.contains(thread)) {
+  const SessionSpec& spec = session->spec;
+  const bool taken = find_thread(spec.thread, spec.tenant) ||
+                     (!spec.thread.empty() && creating_.contains(session->thread_key()));
+  if (!session->sandbox || taken) {
     co_await turn_away(session);
     throw Error{Code::conflict, "the new sandbox has ended again, or the thread has another one"};
   }

@@ -71,7 +71,8 @@ awaitable<void> Sessions::mount(SessionSpec& spec) {
     throw Error{Code::invalid, "The provider " + spec.provider +
                                    " can't mount volumes: use native, or a session without"};
   }
-  spec.mounts = co_await volumes_->resolve(spec.user, std::move(uses));
+  storage::Owner owner{spec.tenant, spec.user};
+  spec.mounts = co_await volumes_->resolve(std::move(owner), std::move(uses));
   for (sandbox::Mount& mount : directories) {
     for (const sandbox::Mount& other : spec.mounts) {
       if (!targets_touch(mount.target, other.target)) continue;

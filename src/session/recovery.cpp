@@ -115,6 +115,7 @@ std::shared_ptr<Session> Sessions::recall(const Left& left, const Known& known) 
   spec.environment = stored->environment;
   spec.agent = stored->agent;
   spec.mounts = std::move(mounts);
+  spec.tenant = stored->tenant;
   if (logs_ && !spec.environment.empty()) logs_->resume(found.id);
   auto session = std::shared_ptr<Session>(new Session{found.id, std::move(spec), *policy});
   session->claim = claim;
@@ -130,7 +131,7 @@ std::shared_ptr<Session> Sessions::remember(const sandbox::Found& found) {
   const Left left{providers_.default_name(), found};
   std::shared_ptr<Session> session = recall(left, nothing);
   if (!session) return nullptr;
-  if (find_thread(session->spec.thread)) session->spec.thread.clear();
+  if (find_thread(session->spec.thread, session->spec.tenant)) session->spec.thread.clear();
   insert(session);
   return session;
 }
@@ -185,7 +186,7 @@ awaitable<void> Sessions::adopt(Left left, const Known& known) {
     providers_.find(left.provider)
         ->assign(*session->sandbox, to_label(to_stored(*session)), session->spec.idle);
   }
-  if (find_thread(session->spec.thread)) session->spec.thread.clear();
+  if (find_thread(session->spec.thread, session->spec.tenant)) session->spec.thread.clear();
   insert(session);
   events_.session_adopted(session->who(), session->sandbox != nullptr);
   co_await expect_ends(session);
@@ -215,7 +216,7 @@ awaitable<void> Sessions::drop_without_files(const Known& known, const std::vect
     const std::string provider = stored.provider.empty() ? kNative : stored.provider;
     if (std::find(answered.begin(), answered.end(), provider) == answered.end()) continue;
     co_await drop_row(id);
-    if (directory_) directory_->release(stored.thread, id);
+    if (directory_) directory_->release(thread_key(stored.tenant, stored.thread), id);
     const Who who{stored.user, stored.thread, id};
     const auto age = std::chrono::system_clock::now() - stored.created;
     events_.session_expired(who, std::chrono::duration_cast<Milliseconds>(age));

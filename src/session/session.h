@@ -30,6 +30,7 @@ struct SessionSpec {
   std::string agent;          // of the registry; empty: none
   std::vector<storage::VolumeUse> volumes = {};  // of the user, asked for by name
   std::vector<sandbox::Mount> mounts = {};       // what these and the environment's came to
+  std::string tenant = {};                       // whose it is; empty: the default tenant's
 };
 
 // What its environment means for a session, beside the sandbox.
@@ -59,6 +60,7 @@ struct Session {
   std::chrono::steady_clock::time_point used_until = {};  // idle time begins then at the earliest
 
   WallTime expires() const { return last_activity + spec.idle; }
+  std::string thread_key() const { return session::thread_key(spec.tenant, spec.thread); }
   Who who(std::string_view request = {}) const { return {spec.user, spec.thread, id, request}; }
   Milliseconds age() const {
     return std::chrono::duration_cast<Milliseconds>(std::chrono::system_clock::now() - created);

@@ -77,14 +77,14 @@ awaitable<void> Sessions::close() {
 }
 
 void Sessions::insert(std::shared_ptr<Session> session) {
-  if (!session->spec.thread.empty()) threads_[session->spec.thread] = session;
+  if (!session->spec.thread.empty()) threads_[session->thread_key()] = session;
   const std::string id = session->id;
   sessions_[id] = std::move(session);
 }
 
 // Session and thread go together: a thread never leads to a session that is gone.
 void Sessions::erase(const std::shared_ptr<Session>& session) {
-  const auto thread = threads_.find(session->spec.thread);
+  const auto thread = threads_.find(session->thread_key());
   if (thread != threads_.end() && thread->second == session) threads_.erase(thread);
   sessions_.erase(session->id);
 }
@@ -101,8 +101,10 @@ std::shared_ptr<Session> Sessions::get(const std::string& id) const {
   throw expired();
 }
 
-std::shared_ptr<Session> Sessions::find_thread(const std::string& thread) const {
-  const auto found = threads_.find(thread);
+std::shared_ptr<Session> Sessions::find_thread(const std::string& thread,
+                                               const std::string& tenant) const {
+  if (thread.empty()) return nullptr;
+  const auto found = threads_.find(thread_key(tenant, thread));
   return found == threads_.end() ? nullptr : found->second;
 }
 
@@ -123,22 +125,22 @@ awaitable<Sessions::Result> Sessions::get_or_create(SessionSpec spec) {
     result.session = co_await create(std::move(spec));
     co_return result;
   }
-  if (auto session = find_thread(spec.thread)) {
+  if (auto session = find_thread(spec.thread, spec.tenant)) {
     events_.session_reused(session->who());
     co_return Result{session, true};
   }
-  const auto under_way = creating_.find(spec.thread);
+  const std::string key = thread_key(spec.tenant, spec.thread);
+  const auto under_way = creating_.find(key);
   if (under_way != creating_.end()) co_return co_await join(under_way->second);
   auto creation = std::make_shared<Creation>(executor_);
-  const std::string thread = spec.thread;
-  creating_[thread] = creation;
+  creating_[key] = creation;
   try {
     creation->session = co_await create(std::move(spec));
   } catch (...) {
     creation->failure = std::current_exception();
   }
   creation->over = true;
-  creating_.erase(thread);
+  creating_.erase(key);
   creation->done.notify_all();
   co_return co_await join(creation);
 }
@@ -184,7 +186,7 @@ awaitable<void> Sessions::claim(std::shared_ptr<Session> session) {
   bool ours = false;
   std::exception_ptr failure;
   try {
-    if (directory_) session->claim = co_await directory_->claim(session->spec.thread, session->id);
+    if (directory_) session->claim = co_await directory_->claim(session->thread_key(), session->id);
     ours = true;
     if (workspaces_) session->files_of = co_await workspaces_->restore(session);
   } catch (...) {
@@ -200,7 +202,7 @@ awaitable<void> Sessions::claim(std::shared_ptr<Session> session) {
 
 // After its sandbox has ended, never before: its thread may have another one at once.
 void Sessions::let_go(const Session& session) {
-  if (directory_) directory_->release(session.spec.thread, session.id);
+  if (directory_) directory_->release(session.thread_key(), session.id);
 }
 
 // On disk before anybody hears of it; with its sandbox, too, so that either finds the other again.

@@ -75,7 +75,9 @@ class Sessions {
   std::shared_ptr<Session> find(const std::string& id) const;
   // Throws Error{not_found}, and Elsewhere for one that has moved.
   std::shared_ptr<Session> get(const std::string& id) const;
-  std::shared_ptr<Session> find_thread(const std::string& thread) const;
+  // Of this tenant; each has threads of its own.
+  std::shared_ptr<Session> find_thread(const std::string& thread,
+                                       const std::string& tenant = {}) const;
   // The oldest first.
   std::vector<std::shared_ptr<Session>> all() const;
 
@@ -222,8 +224,8 @@ class Sessions {
   const bool shared_;
   Pool pool_;
   std::unordered_map<std::string, std::shared_ptr<Session>> sessions_;
-  std::unordered_map<std::string, std::shared_ptr<Session>> threads_;
-  std::unordered_map<std::string, std::shared_ptr<Creation>> creating_;  // by thread
+  std::unordered_map<std::string, std::shared_ptr<Session>> threads_;    // by thread_key
+  std::unordered_map<std::string, std::shared_ptr<Creation>> creating_;  // the same
   std::unordered_map<std::string, std::shared_ptr<Creation>> waking_;    // by session
   std::unordered_map<std::string, std::shared_ptr<Creation>> starting_;  // by session and key
   std::unordered_map<std::string, Destination> moved_;                   // by session

@@ -85,6 +85,26 @@ TEST(Sessions, AHundredRequestsAtOnceMakeOneSandbox) {
   EXPECT_EQ(world.sessions.pool().used(), 1u);
 }
 
+TEST(Sessions, EachTenantHasThreadsOfItsOwn) {
+  World world;
+  const auto of = [&](const std::string& tenant) {
+    SessionSpec spec;
+    spec.thread = "t";
+    spec.tenant = tenant;
+    return world.loop.run(world.sessions.get_or_create(std::move(spec)));
+  };
+  const auto ours = of("").session;
+  const auto theirs = of("acme").session;
+  EXPECT_NE(ours, theirs);
+  EXPECT_EQ(of("acme").session, theirs);
+  EXPECT_EQ(world.sessions.find_thread("t"), ours);
+  EXPECT_EQ(world.sessions.find_thread("t", "acme"), theirs);
+  EXPECT_EQ(world.sessions.find_thread("t", "other"), nullptr);
+  EXPECT_TRUE(world.loop.run(world.sessions.remove(theirs->id)));
+  EXPECT_EQ(world.sessions.find_thread("t", "acme"), nullptr);
+  EXPECT_EQ(world.sessions.find_thread("t"), ours);
+}
+
 TEST(Sessions, DifferentThreadsDontWaitForEachOther) {
   World world;
   world.provider.hold();

@@ -31,7 +31,14 @@ struct StoredSession {
   std::vector<sandbox::Mount> mounts = {};  // in its label alone: whoever keeps its files knows
   // Of its thread in a directory (session/directory.h); kept with the sandbox, not in the store.
   std::uint64_t claim = 0;
+  std::string tenant = {};  // whose thread it is; empty: the default tenant's
 };
+
+// What finds a thread's session: each tenant has threads of its own. No name has a NUL. An
+// anonymous one has none.
+inline std::string thread_key(const std::string& tenant, const std::string& thread) {
+  return tenant.empty() || thread.empty() ? thread : tenant + '\0' + thread;
+}
 
 struct Event {
   std::int64_t number = 0;  // given by the store, growing
@@ -50,8 +57,8 @@ class Store {
   // In the order of their creation. May wait for the disk: meant for the start.
   virtual std::vector<StoredSession> sessions() = 0;
   // Adds a session, or replaces the one with this id; returns when a crash of this process can't
-  // lose it. Throws Error{conflict} when its thread belongs to another id, Error{unavailable} when
-  // it can't be written.
+  // lose it. Throws Error{conflict} when its tenant's thread belongs to another id,
+  // Error{unavailable} when it can't be written.
   virtual awaitable<void> put(StoredSession session) = 0;
   // Written soon; many in a row become one write. An unknown id is fine.
   virtual void touch(std::string id, WallTime last_activity) = 0;

@@ -39,6 +39,7 @@ std::string describe(const Artifact& artifact) {
                                       {"session", artifact.session},
                                       {"thread", artifact.thread},
                                       {"user", artifact.user},
+                                      {"tenant", artifact.tenant},
                                       {"name", artifact.name},
                                       {"type", artifact.type},
                                       {"source", artifact.source},
@@ -65,6 +66,7 @@ bool parse(const std::string& text, Artifact& to) {
   to.session = read("session");
   to.thread = read("thread");
   to.user = read("user");
+  to.tenant = read("tenant");
   to.name = read("name");
   to.type = read("type");
   to.source = read("source");

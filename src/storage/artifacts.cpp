@@ -19,6 +19,7 @@ namespace {
 constexpr std::size_t kPiece = 256 << 10;
 constexpr auto kSweep = std::chrono::hours{1};
 constexpr std::size_t kMaxText = 1024;
+constexpr Bytes kEach = 4_KiB;  // its description, and what file systems and we keep for it
 constexpr const char* kSession = "session_";
 
 std::string mebibytes(Bytes bytes) { return std::to_string(bytes.count >> 20) + " MiB"; }
@@ -31,10 +32,12 @@ void subtract(Bytes& from, Bytes what) { from.count -= std::min(from.count, what
 class Artifacts::Writing {
  public:
   Writing(Artifacts& artifacts, Artifact like) : artifacts_(artifacts), artifact_(std::move(like)) {
-    artifacts_.reserve(artifact_.session, Bytes{0});
+    artifacts_.reserve_one(artifact_.session);
+    ++artifacts_.writing_;
     path_ = artifacts_.path_of(artifact_);
   }
   ~Writing() {
+    --artifacts_.writing_;
     if (committed_) return;
     artifacts_.release(artifact_.session, artifact_.size);
     ::unlink(path_.c_str());
@@ -125,20 +128,14 @@ void Artifacts::load_session(const std::string& path, const std::string& session
 
 void Artifacts::add(Artifact artifact) {
   Held& held = sessions_[artifact.session];
-  held.bytes = held.bytes + artifact.size;
+  held.bytes = held.bytes + artifact.size + kEach;
   ++held.count;
-  used_ = used_ + artifact.size;
+  used_ = used_ + artifact.size + kEach;
   const std::string id = artifact.id;
   artifacts_.emplace(id, std::move(artifact));
 }
 
-// No more bytes: one more file.
-void Artifacts::reserve(const std::string& session, Bytes more) {
-  const Held held = sessions_.contains(session) ? sessions_[session] : Held{};
-  if (more.count == 0 && held.count >= limits_.count) {
-    throw ArtifactsFull{"a session keeps at most " + std::to_string(limits_.count) +
-                        " artifacts: remove some first"};
-  }
+void Artifacts::check_room(const Held& held, Bytes more) const {
   if (held.bytes + more > limits_.per_session) {
     throw ArtifactsFull{"a session keeps at most " + mebibytes(limits_.per_session) +
                         " of artifacts (ARTIFACT_SESSION_MB): remove some first"};
@@ -147,17 +144,38 @@ void Artifacts::reserve(const std::string& session, Bytes more) {
     throw ArtifactsFull{"the artifacts of all sessions have reached " + mebibytes(limits_.in_all) +
                         " (ARTIFACT_TOTAL_MB): remove some first"};
   }
+}
+
+// One more file, without bytes yet.
+void Artifacts::reserve_one(const std::string& session) {
+  const Held held = sessions_.contains(session) ? sessions_[session] : Held{};
+  if (held.count >= limits_.count) {
+    throw ArtifactsFull{"a session keeps at most " + std::to_string(limits_.count) +
+                        " artifacts: remove some first"};
+  }
+  if (artifacts_.size() + writing_ >= limits_.count_in_all) {
+    throw ArtifactsFull{"all sessions together keep at most " +
+                        std::to_string(limits_.count_in_all) + " artifacts: remove some first"};
+  }
+  check_room(held, kEach);
   Held& now = sessions_[session];
-  if (more.count == 0) ++now.count;
-  now.bytes = now.bytes + more;
+  ++now.count;
+  now.bytes = now.bytes + kEach;
+  used_ = used_ + kEach;
+}
+
+void Artifacts::reserve(const std::string& session, Bytes more) {
+  Held& held = sessions_[session];
+  check_room(held, more);
+  held.bytes = held.bytes + more;
   used_ = used_ + more;
 }
 
-void Artifacts::release(const std::string& session, Bytes bytes) {
+void Artifacts::release(const std::string& session, Bytes size) {
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) return;
-  subtract(found->second.bytes, bytes);
-  subtract(used_, bytes);
+  subtract(found->second.bytes, size + kEach);
+  subtract(used_, size + kEach);
   if (found->second.count > 1) {
     --found->second.count;
     return;
@@ -232,15 +250,21 @@ awaitable<Artifact> Artifacts::keep(Artifact like, sandbox::OpenFile& file) {
   co_return co_await writing.commit();
 }
 
-Artifact Artifacts::get(const std::string& id) const {
+std::optional<Artifact> Artifacts::find(const std::string& id) const {
   const auto found = artifacts_.find(id);
-  if (found != artifacts_.end()) return found->second;
+  return found == artifacts_.end() ? std::nullopt : std::optional{found->second};
+}
+
+Artifact Artifacts::get(const std::string& id) const {
+  if (auto found = find(id)) return std::move(*found);
   throw Error{Code::not_found, "Artifact not found: " + id.substr(0, 64)};
 }
 
-std::vector<Artifact> Artifacts::list(const std::string& session, const std::string& user) const {
+std::vector<Artifact> Artifacts::list(const std::string& tenant, const std::string& session,
+                                      const std::string& user) const {
   std::vector<Artifact> found;
   for (const auto& [id, artifact] : artifacts_) {
+    if (artifact.tenant != tenant) continue;
     if (!session.empty() && artifact.session != session) continue;
     if (!user.empty() && artifact.user != user) continue;
     found.push_back(artifact);
@@ -272,6 +296,13 @@ awaitable<void> Artifacts::remove(std::string id) {
   static_cast<void>(get(id));
   erase(id);
   co_return;
+}
+
+void Artifacts::forget_earlier(const Artifact& kept) {
+  for (const Artifact& one : list(kept.tenant, kept.session)) {
+    const bool same = one.source == kept.source && one.origin == kept.origin;
+    if (same && one.id != kept.id) erase(one.id);
+  }
 }
 
 }  // namespace tb::storage

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files that outlive their session: what somebody chose to keep, and what code produced. Each is a
 // file with a description beside it; without the description it is not there, so a half one never
-// is. Bounded in bytes, in number and in age.
+// is. Bounded in bytes, in number and in age; each counts as 4 KiB more than it has, so that empty
+// ones are not for nothing.
 //
 //   <dir>/session_<session>/<id>        the bytes
 //   <dir>/session_<session>/<id>.json   what they are
@@ -35,12 +36,14 @@ struct Artifact {
   std::string origin;  // "kept", or "code"
   Bytes size = {};
   WallTime created = {};
+  std::string tenant = {};  // whose it is; empty: the default tenant's
 };
 
 struct ArtifactLimits {
   Bytes per_session = 256_MiB;
   Bytes in_all = 10_GiB;
   std::size_t count = 1000;  // of a session
+  std::size_t count_in_all = 100'000;
   std::chrono::hours age{30 * 24};
 };
 
@@ -67,16 +70,20 @@ class Artifacts {
   // A file of a sandbox, piece by piece.
   awaitable<Artifact> keep(Artifact like, sandbox::OpenFile& file);
 
+  std::optional<Artifact> find(const std::string& id) const;
   // Throws Error{not_found}.
   Artifact get(const std::string& id) const;
-  // The newest first. Empty: of any.
-  std::vector<Artifact> list(const std::string& session, const std::string& user = {}) const;
-  bool has(const std::string& session) const { return sessions_.contains(session); }
+  // The newest first; of a session or a user, or of any of the tenant's when that is empty.
+  std::vector<Artifact> list(const std::string& tenant, const std::string& session,
+                             const std::string& user = {}) const;
   awaitable<std::unique_ptr<sandbox::OpenFile>> read(std::string id);
   awaitable<void> remove(std::string id);
+  // Those that the session kept of the same file, in the same way, before this one.
+  void forget_earlier(const Artifact& kept);
   // Returns how many.
   std::size_t expire(WallTime now);
 
+  // With what each takes beside its bytes.
   Bytes used() const { return used_; }
   std::size_t count() const { return artifacts_.size(); }
 
@@ -89,8 +96,10 @@ class Artifacts {
   };
   void load();
   void load_session(const std::string& path, const std::string& session);
+  void check_room(const Held& held, Bytes more) const;
+  void reserve_one(const std::string& session);
   void reserve(const std::string& session, Bytes more);
-  void release(const std::string& session, Bytes bytes);
+  void release(const std::string& session, Bytes size);
   std::string path_of(const Artifact& artifact) const;
   void add(Artifact artifact);
   void erase(const std::string& id);
@@ -102,6 +111,7 @@ class Artifacts {
   std::map<std::string, Artifact> artifacts_;  // by id
   std::map<std::string, Held> sessions_;       // with what is being written
   Bytes used_;
+  std::size_t writing_ = 0;
   asio::thread_pool disk_{1};
   TaskGroup tasks_;
 };

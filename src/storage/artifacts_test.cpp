@@ -51,12 +51,12 @@ TEST_F(ArtifactsTest, KeepsBytesForTheNextServerToo) {
   EXPECT_EQ(read(*first, kept.id), "hello");
   first.reset();
   auto next = open();
-  ASSERT_EQ(next->list("s-1").size(), 1u);
+  ASSERT_EQ(next->list("", "s-1").size(), 1u);
   EXPECT_EQ(next->get(kept.id).name, "n");
   EXPECT_EQ(read(*next, kept.id), "hello");
-  EXPECT_EQ(next->used(), 5_B);
-  EXPECT_TRUE(next->list("s-2").empty());
-  EXPECT_TRUE(next->list("", "v").empty());
+  EXPECT_EQ(next->used(), 5_B + 4_KiB);
+  EXPECT_TRUE(next->list("", "s-2").empty());
+  EXPECT_TRUE(next->list("", "", "v").empty());
 }
 
 TEST_F(ArtifactsTest, KeepsAnEmptyFileAndOneOfManyPieces) {
@@ -68,14 +68,14 @@ TEST_F(ArtifactsTest, KeepsAnEmptyFileAndOneOfManyPieces) {
 
 TEST_F(ArtifactsTest, RefusesWhatIsTooMuchAndLeavesNothingOfIt) {
   ArtifactLimits limits;
-  limits.per_session = 10_B;
-  limits.in_all = 15_B;
+  limits.per_session = 10_B + 8_KiB;
+  limits.in_all = 15_B + 8_KiB;
   limits.count = 2;
   auto artifacts = open(limits);
   keep(*artifacts, "a", "12345678");
   EXPECT_THROW(keep(*artifacts, "a", "123"), ArtifactsFull);
   EXPECT_THROW(keep(*artifacts, "b", "12345678"), ArtifactsFull);
-  EXPECT_EQ(artifacts->used(), 8_B);
+  EXPECT_EQ(artifacts->used(), 8_B + 4_KiB);
   EXPECT_FALSE(artifacts->has("b"));
   keep(*artifacts, "a", "1");
   EXPECT_THROW(keep(*artifacts, "a", ""), ArtifactsFull);
@@ -84,6 +84,26 @@ TEST_F(ArtifactsTest, RefusesWhatIsTooMuchAndLeavesNothingOfIt) {
     files += entry.is_regular_file() ? 1 : 0;
   }
   EXPECT_EQ(files, 4u);  // two with their descriptions
+}
+
+TEST_F(ArtifactsTest, EmptyOnesTakeRoomAndAreCounted) {
+  ArtifactLimits limits;
+  limits.per_session = 1_MiB;
+  limits.in_all = 12_KiB;
+  auto artifacts = open(limits);
+  for (const char* session : {"a", "b", "c"}) keep(*artifacts, session, "");
+  EXPECT_THROW(keep(*artifacts, "d", ""), ArtifactsFull);
+  artifacts.reset();
+  limits.in_all = 1_MiB;
+  limits.count_in_all = 4;
+  auto next = open(limits);
+  EXPECT_EQ(next->used(), 12_KiB);
+  const Artifact last = keep(*next, "d", "x");
+  EXPECT_THROW(keep(*next, "e", ""), ArtifactsFull);
+  EXPECT_FALSE(next->has("e"));
+  loop_.run(next->remove(last.id));
+  EXPECT_EQ(next->used(), 12_KiB);
+  keep(*next, "e", "");
 }
 
 TEST_F(ArtifactsTest, RemovesOnesAndTheirRoomIsFreeAgain) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "base/error.h"
@@ -49,6 +50,15 @@ void merge_facts(const std::string& dir, const json::object& facts) {
   json::object all = read_facts(dir + "/session.json");
   for (const auto& [key, value] : facts) all[key] = value;
   os::replace_file(dir + "/session.json", json::serialize(all) + "\n", 0600);
+}
+
+// Empty: nobody can say, so it is nobody's.
+std::optional<std::string> tenant_of(const std::string& dir) {
+  const json::object facts = read_facts(dir + "/session.json");
+  if (facts.empty()) return std::nullopt;
+  const json::value* tenant = facts.if_contains("tenant");
+  if (!tenant) return std::string{};  // of before tenants
+  return tenant->is_string() ? std::optional{std::string{tenant->get_string()}} : std::nullopt;
 }
 
 // Two files, each half of what may be kept: when one is full, the older one goes.
@@ -126,9 +136,11 @@ void SessionLogs::end(const std::string& session, json::object facts) {
   later([dir = path_of(session), facts = std::move(facts)] { merge_facts(dir, facts); });
 }
 
-awaitable<std::string> SessionLogs::read(std::string session, std::size_t most) {
+awaitable<std::string> SessionLogs::read(std::string session, std::string tenant,
+                                         std::size_t most) {
   if (!is_session_name(session)) co_return std::string{};
-  auto work = [dir = path_of(session), most, whole = limits_.per_session.count] {
+  auto work = [dir = path_of(session), tenant, most, whole = limits_.per_session.count] {
+    if (tenant_of(dir) != std::optional{tenant}) return std::string{};
     std::string text =
         read_or_nothing(dir + "/log.1.jsonl", whole) + read_or_nothing(dir + "/log.jsonl", whole);
     if (text.size() > most) {

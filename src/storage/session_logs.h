@@ -41,8 +41,9 @@ class SessionLogs {
   void keep_agent_file(const std::string& session, std::string name, std::string bytes);
   void end(const std::string& session, boost::json::object facts);
 
-  // The last `most` bytes of the events, whole lines; empty: there are none.
-  awaitable<std::string> read(std::string session, std::size_t most);
+  // The last `most` bytes of the events, whole lines; empty: there are none, or they are another
+  // tenant's.
+  awaitable<std::string> read(std::string session, std::string tenant, std::size_t most);
   // Sessions that are too old or too many go; those that are followed stay.
   awaitable<std::size_t> sweep();
   std::uint64_t dropped() const { return dropped_; }

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 class SessionLogsTest : public ::testing::Test {
  protected:
   std::string read(SessionLogs& logs, const std::string& session, std::size_t most = 1 << 20) {
-    return loop_.run(logs.read(session, most));  // after what was written before
+    return loop_.run(logs.read(session, "", most));  // after what was written before
   }
   std::string place(const std::string& session) { return dir_.path() + "/session_" + session; }
 
@@ -46,7 +46,7 @@ TEST_F(SessionLogsTest, KeepsFactsAndEventsInOrder) {
 
 TEST_F(SessionLogsTest, KeepsTheLastEventsOfMany) {
   SessionLogs logs{dir_.path(), {.per_session = 1000_B}};
-  logs.begin("s", {});
+  logs.begin("s", {{"user_id", "u"}});
   for (int i = 0; i < 100; ++i) logs.write("s", {{"n", i}});
   const std::string text = read(logs, "s");
   EXPECT_LE(text.size(), 1000u);
@@ -54,6 +54,16 @@ TEST_F(SessionLogsTest, KeepsTheLastEventsOfMany) {
   const std::string end = read(logs, "s", 100);
   EXPECT_LE(end.size(), 100u);
   EXPECT_EQ(end.front(), '{');
+}
+
+TEST_F(SessionLogsTest, OfOneTenantAreNothingToAnother) {
+  SessionLogs logs{dir_.path(), {}};
+  logs.begin("s", {{"tenant", "acme"}});
+  logs.write("s", {{"event", "one"}});
+  EXPECT_NE(loop_.run(logs.read("s", "acme", 1000)), "");
+  EXPECT_EQ(loop_.run(logs.read("s", "", 1000)), "");
+  os::replace_file(place("s") + "/session.json", "torn", 0600);
+  EXPECT_EQ(loop_.run(logs.read("s", "", 1000)), "");
 }
 
 TEST_F(SessionLogsTest, ForgetsTheOldestOfTooManyButNoneThatLives) {

@@ -20,10 +20,28 @@ constexpr Milliseconds kClosing = 5s;
 constexpr Milliseconds kAgain = 20ms;
 constexpr const char* kBox = "volume-";  // how sandboxes begin in which files are moved
 
-std::string to_label(const std::string& user, const std::string& name, WallTime created) {
+// The default tenant's are as they were before there were tenants.
+json::object owner_of(const Owner& owner) {
+  json::object label;
+  if (!owner.tenant.empty()) label["tenant"] = owner.tenant;
+  label["user"] = owner.user;
+  return label;
+}
+
+std::string to_label(const Owner& owner, const std::string& name, WallTime created) {
   const auto seconds =
       std::chrono::duration_cast<std::chrono::seconds>(created.time_since_epoch()).count();
-  return json::serialize(json::object{{"user", user}, {"name", name}, {"created", seconds}});
+  json::object label = owner_of(owner);
+  label["name"] = name;
+  label["created"] = seconds;
+  return json::serialize(label);
+}
+
+// How the labels of such volumes begin.
+std::string beginning(const json::object& label) {
+  std::string begins = json::serialize(label);
+  begins.back() = ',';
+  return begins;
 }
 
 std::optional<Volume> from_info(sandbox::VolumeInfo info) {
@@ -31,12 +49,16 @@ std::optional<Volume> from_info(sandbox::VolumeInfo info) {
   const json::value value = json::parse(info.label, error);
   const json::object* label = error ? nullptr : value.if_object();
   if (!label) return std::nullopt;
+  const json::value* tenant = label->if_contains("tenant");  // those of before tenants have none
   const json::value* user = label->if_contains("user");
   const json::value* name = label->if_contains("name");
   const json::value* created = label->if_contains("created");
   if (!user || !user->is_string() || !name || !name->is_string()) return std::nullopt;
-  Volume volume{std::move(info.id), std::string{user->get_string()},
-                std::string{name->get_string()}, info.limit, info.limited};
+  if (tenant && !tenant->is_string()) return std::nullopt;
+  Owner owner{tenant ? std::string{tenant->get_string()} : std::string{},
+              std::string{user->get_string()}};
+  Volume volume{std::move(info.id), std::move(owner), std::string{name->get_string()}, info.limit,
+                info.limited};
   if (created && created->is_int64()) {
     const std::int64_t seconds = std::clamp<std::int64_t>(created->get_int64(), 0, 1ll << 32);
     volume.created = WallTime{std::chrono::seconds{seconds}};
@@ -105,7 +127,7 @@ sandbox::VolumeHost& Volumes::host() const {
   throw Error{Code::invalid, "this provider has no volumes"};
 }
 
-awaitable<Volume> Volumes::create(std::string user, std::string name, std::optional<Bytes> limit) {
+awaitable<Volume> Volumes::create(Owner owner, std::string name, std::optional<Bytes> limit) {
   if (!is_volume_name(name)) {
     throw Error{Code::invalid,
                 "a volume's name has 1 to 64 letters, digits, dots, dashes and underscores, and "
@@ -116,13 +138,13 @@ awaitable<Volume> Volumes::create(std::string user, std::string name, std::optio
     throw Error{Code::invalid,
                 "a volume has from 1 MiB to " + mebibytes(limits_.most) + " (MAX_VOLUME_SIZE_MB)"};
   }
-  const std::pair<std::string, std::string> key{user, name};
+  const std::pair<Owner, std::string> key{owner, name};
   if (!making_.insert(key).second) throw Error{Code::conflict, "Volume exists: " + name};
-  Volume made{make_uuid(), user, name, size};
+  Volume made{make_uuid(), owner, name, size};
   made.created = std::chrono::system_clock::now();
   std::exception_ptr failure;
   try {
-    const std::vector<Volume> there = co_await list(user);
+    const std::vector<Volume> there = co_await list(owner);
     const auto same = [&](const Volume& volume) { return volume.name == name; };
     if (std::any_of(there.begin(), there.end(), same)) {
       throw Error{Code::conflict, "Volume exists: " + name};
@@ -131,45 +153,59 @@ awaitable<Volume> Volumes::create(std::string user, std::string name, std::optio
       throw Error{Code::exhausted, "a user has at most " + std::to_string(limits_.per_user) +
                                        " volumes (MAX_VOLUMES_PER_USER): remove one first"};
     }
-    std::string label = to_label(user, name, made.created);
+    std::string label = to_label(owner, name, made.created);
     co_await host().make_volume(made.id, size, std::move(label));
-    made = co_await get(user, name);
+    made = co_await get(owner, name);
   } catch (...) {
     failure = std::current_exception();
   }
   making_.erase(key);
   if (failure) std::rethrow_exception(failure);
-  log(LogLevel::info, "volume_created", {{"user", user.substr(0, 8)}, {"volume", name}});
+  log(LogLevel::info, "volume_created", {{"user", owner.user.substr(0, 8)}, {"volume", name}});
   co_return made;
 }
 
-awaitable<std::vector<Volume>> Volumes::list(std::optional<std::string> user) {
+awaitable<std::vector<Volume>> Volumes::list(Owner owner) {
+  std::vector<Volume> volumes = co_await find(beginning(owner_of(owner)));
+  std::erase_if(volumes, [&](const Volume& volume) { return volume.owner != owner; });
+  co_return volumes;
+}
+
+awaitable<std::vector<Volume>> Volumes::list_tenant(std::string tenant) {
+  const json::object label{{"tenant", tenant}};
+  std::vector<Volume> volumes = co_await find(tenant.empty() ? "{\"user\":" : beginning(label));
+  std::erase_if(volumes, [&](const Volume& volume) { return volume.owner.tenant != tenant; });
+  co_return volumes;
+}
+
+// Not all of them: there may be very many, and the keeper has nobody to help it.
+awaitable<std::vector<Volume>> Volumes::find(std::string begins) {
   std::vector<Volume> volumes;
-  std::vector<sandbox::VolumeInfo> found = co_await host().list_volumes();
+  std::vector<sandbox::VolumeInfo> found = co_await host().list_volumes(std::move(begins));
   for (sandbox::VolumeInfo& info : found) {
-    std::optional<Volume> volume = from_info(std::move(info));
-    if (!volume || (user && volume->user != *user)) continue;
-    volumes.push_back(std::move(*volume));
+    if (std::optional<Volume> volume = from_info(std::move(info))) {
+      volumes.push_back(std::move(*volume));
+    }
   }
   std::sort(volumes.begin(), volumes.end(), [](const Volume& a, const Volume& b) {
-    return std::tie(a.user, a.name, a.id) < std::tie(b.user, b.name, b.id);
+    return std::tie(a.owner.user, a.name, a.id) < std::tie(b.owner.user, b.name, b.id);
   });
   co_return volumes;
 }
 
-awaitable<Volume> Volumes::get(std::string user, std::string name) {
-  std::vector<Volume> volumes = co_await list(user);
+awaitable<Volume> Volumes::get(Owner owner, std::string name) {
+  std::vector<Volume> volumes = co_await list(std::move(owner));
   for (Volume& volume : volumes) {
     if (volume.name == name) co_return std::move(volume);
   }
   throw missing(name.substr(0, kMaxName), volumes);
 }
 
-awaitable<void> Volumes::remove(std::string user, std::string name) {
+awaitable<void> Volumes::remove(Owner owner, std::string name) {
   asio::steady_timer pause{co_await asio::this_coro::executor};
   const auto deadline = std::chrono::steady_clock::now() + kClosing;
   for (;;) {
-    const Volume volume = co_await get(user, name);
+    const Volume volume = co_await get(owner, name);
     if (!volume.sessions.empty()) throw VolumeInUse{name, volume.sessions};
     bool busy = false;
     try {
@@ -184,21 +220,20 @@ awaitable<void> Volumes::remove(std::string user, std::string name) {
     pause.expires_after(kAgain);
     co_await pause.async_wait(asio::use_awaitable);
   }
-  log(LogLevel::info, "volume_removed", {{"user", user.substr(0, 8)}, {"volume", name}});
+  log(LogLevel::info, "volume_removed", {{"user", owner.user.substr(0, 8)}, {"volume", name}});
 }
 
-awaitable<std::vector<sandbox::Mount>> Volumes::resolve(std::string user,
-                                                        std::vector<VolumeUse> uses) {
+awaitable<std::vector<sandbox::Mount>> Volumes::resolve(Owner owner, std::vector<VolumeUse> uses) {
   check_places(uses);
   std::vector<sandbox::Mount> mounts;
   if (uses.empty()) co_return mounts;
-  std::vector<Volume> volumes = co_await list(user);
+  std::vector<Volume> volumes = co_await list(owner);
   for (const VolumeUse& use : uses) {
     const auto same = [&](const Volume& volume) { return volume.name == use.name; };
     auto found = std::find_if(volumes.begin(), volumes.end(), same);
     if (found == volumes.end() && !use.made_if_missing) throw missing(use.name, volumes);
     if (found == volumes.end()) {
-      Volume made = co_await create(user, use.name, std::nullopt);
+      Volume made = co_await create(owner, use.name, std::nullopt);
       volumes.push_back(std::move(made));
       found = std::prev(volumes.end());
     }

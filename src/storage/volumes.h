@@ -20,9 +20,17 @@ namespace tb::storage {
 
 using WallTime = std::chrono::system_clock::time_point;
 
+// Whose a volume is: users of different tenants have nothing in common.
+struct Owner {
+  std::string tenant;  // empty: the default one
+  std::string user;
+  bool operator==(const Owner&) const = default;
+  auto operator<=>(const Owner&) const = default;
+};
+
 struct Volume {
   std::string id;
-  std::string user;
+  Owner owner;
   std::string name;
   Bytes limit;
   bool limited = false;  // the kernel holds it to that
@@ -66,16 +74,17 @@ class Volumes {
 
   // Throws Error{invalid} for a name or a size that can't be, {conflict} when there is one,
   // {exhausted} when the user has too many.
-  awaitable<Volume> create(std::string user, std::string name, std::optional<Bytes> limit);
-  // By name; of one user, or of all.
-  awaitable<std::vector<Volume>> list(std::optional<std::string> user);
+  awaitable<Volume> create(Owner owner, std::string name, std::optional<Bytes> limit);
+  // By name; of one user, or of all of a tenant.
+  awaitable<std::vector<Volume>> list(Owner owner);
+  awaitable<std::vector<Volume>> list_tenant(std::string tenant);
   // Throws Error{not_found} with the names that there are.
-  awaitable<Volume> get(std::string user, std::string name);
+  awaitable<Volume> get(Owner owner, std::string name);
   // Throws VolumeInUse, or Error{not_found}.
-  awaitable<void> remove(std::string user, std::string name);
+  awaitable<void> remove(Owner owner, std::string name);
 
-  // What to mount for a session of `user`. Throws Error{invalid}.
-  awaitable<std::vector<sandbox::Mount>> resolve(std::string user, std::vector<VolumeUse> uses);
+  // What to mount for a session of `owner`. Throws Error{invalid}.
+  awaitable<std::vector<sandbox::Mount>> resolve(Owner owner, std::vector<VolumeUse> uses);
 
   // A sandbox of its own that has nothing but the volume, as its workspace: whatever is in there,
   // and whatever is unpacked, nobody but its own uid has to do with it.
@@ -97,13 +106,15 @@ class Volumes {
   awaitable<void> close() { return tasks_.close(); }
 
  private:
+  // All whose labels begin like that.
+  awaitable<std::vector<Volume>> find(std::string begins);
   awaitable<void> discard(std::string id);
   sandbox::VolumeHost& host() const;
 
   sandbox::Provider& provider_;
   const VolumeLimits limits_;
   const std::string environment_;
-  std::set<std::pair<std::string, std::string>> making_;
+  std::set<std::pair<Owner, std::string>> making_;
   std::size_t open_ = 0;
   TaskGroup tasks_;
 };

@@ -19,22 +19,30 @@ class Host : public sandbox::FakeProvider, public sandbox::VolumeHost {
     kept.push_back({id, limit, true, label, {}});
     co_return;
   }
-  awaitable<std::vector<sandbox::VolumeInfo>> list_volumes() override { co_return kept; }
+  awaitable<std::vector<sandbox::VolumeInfo>> list_volumes(std::string begins) override {
+    std::vector<sandbox::VolumeInfo> found;
+    for (const sandbox::VolumeInfo& one : kept) {
+      if (one.label.starts_with(begins)) found.push_back(one);
+    }
+    told += found.size();
+    co_return found;
+  }
   awaitable<void> remove_volume(std::string id) override {
     std::erase_if(kept, [&](const auto& info) { return info.id == id; });
     co_return;
   }
   std::vector<sandbox::VolumeInfo> kept;
+  std::size_t told = 0;
 };
 
 class VolumesTest : public ::testing::Test {
  protected:
   Volume create(const std::string& user, const std::string& name,
                 std::optional<Bytes> limit = std::nullopt) {
-    return loop_.run(volumes_.create(user, name, limit));
+    return loop_.run(volumes_.create(Owner{"", user}, name, limit));
   }
   std::vector<sandbox::Mount> resolve(const std::string& user, std::vector<VolumeUse> uses) {
-    return loop_.run(volumes_.resolve(user, std::move(uses)));
+    return loop_.run(volumes_.resolve(Owner{"", user}, std::move(uses)));
   }
   Code refusal(const std::string& user, std::vector<VolumeUse> uses) {
     try {
@@ -55,12 +63,41 @@ TEST_F(VolumesTest, BelongToUsersByName) {
   const Volume other = create("w", "v", 1_MiB);
   EXPECT_NE(mine.id, other.id);
   EXPECT_EQ(mine.limit, 1_GiB);
-  EXPECT_EQ(loop_.run(volumes_.list("u")).size(), 1u);
-  EXPECT_EQ(loop_.run(volumes_.list(std::nullopt)).size(), 2u);
-  EXPECT_EQ(loop_.run(volumes_.get("w", "v")).id, other.id);
+  EXPECT_EQ(loop_.run(volumes_.list(Owner{"", "u"})).size(), 1u);
+  EXPECT_EQ(loop_.run(volumes_.list_tenant("")).size(), 2u);
+  EXPECT_EQ(loop_.run(volumes_.get(Owner{"", "w"}, "v")).id, other.id);
   EXPECT_THROW(create("u", "v"), Error);
   create("u", "v2");
   EXPECT_THROW(create("u", "v3"), Error);
+}
+
+TEST_F(VolumesTest, OfOneTenantAreUnknownToAnother) {
+  const Volume ours = create("u", "v");
+  const Volume theirs = loop_.run(volumes_.create(Owner{"acme", "u"}, "v", std::nullopt));
+  EXPECT_NE(ours.id, theirs.id);
+  EXPECT_EQ(loop_.run(volumes_.list_tenant("acme")).size(), 1u);
+  EXPECT_EQ(loop_.run(volumes_.list(Owner{"acme", "u"}))[0].id, theirs.id);
+  EXPECT_EQ(loop_.run(volumes_.get(Owner{"", "u"}, "v")).id, ours.id);
+  EXPECT_THROW(loop_.run(volumes_.get(Owner{"other", "u"}, "v")), Error);
+  loop_.run(volumes_.remove(Owner{"acme", "u"}, "v"));
+  EXPECT_EQ(resolve("u", {{"v", "/data"}})[0].source, ours.id);
+}
+
+TEST_F(VolumesTest, OfBeforeTenantsAreTheDefaultOnes) {
+  host_.kept.push_back({"x", 1_MiB, true, R"({"user":"u","name":"old","created":1})", {}});
+  host_.kept.push_back({"y", 1_MiB, true, R"({"tenant":7,"user":"u","name":"odd"})", {}});
+  EXPECT_EQ(loop_.run(volumes_.get(Owner{"", "u"}, "old")).id, "x");
+  EXPECT_THROW(loop_.run(volumes_.get(Owner{"", "u"}, "odd")), Error);
+}
+
+TEST_F(VolumesTest, OfOthersAreNotEvenLookedAt) {
+  for (const char* user : {"u", "u2", "\"u", "\xc3\xa9"}) create(user, "v");
+  host_.told = 0;
+  for (const char* user : {"u", "u2", "\"u", "\xc3\xa9"}) {
+    EXPECT_EQ(loop_.run(volumes_.get(Owner{"", user}, "v")).owner.user, user);
+    resolve(user, {{"v", "/data"}});
+  }
+  EXPECT_EQ(host_.told, 8u);
 }
 
 TEST_F(VolumesTest, HaveNamesAndSizesThatCanBe) {
@@ -97,19 +134,19 @@ TEST_F(VolumesTest, StayWhileSomebodyHasThem) {
   create("u", "v");
   host_.kept[0].users = {"session-1", "volume-1234"};
   try {
-    loop_.run(volumes_.remove("u", "v"));
+    loop_.run(volumes_.remove(Owner{"", "u"}, "v"));
     FAIL() << "it was removed";
   } catch (const VolumeInUse& error) {
     EXPECT_EQ(error.sessions(), std::vector<std::string>{"session-1"});
   }
   host_.kept[0].users.clear();
-  loop_.run(volumes_.remove("u", "v"));
+  loop_.run(volumes_.remove(Owner{"", "u"}, "v"));
   EXPECT_TRUE(host_.kept.empty());
 }
 
 TEST_F(VolumesTest, LabelsOfOthersAreLeftAlone) {
   host_.kept.push_back({"x", 1_MiB, true, "not ours", {}});
-  EXPECT_TRUE(loop_.run(volumes_.list(std::nullopt)).empty());
+  EXPECT_TRUE(loop_.run(volumes_.list_tenant("")).empty());
 }
 
 }  // namespace

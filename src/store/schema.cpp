@@ -57,6 +57,11 @@ ALTER TABLE sessions ADD COLUMN provider TEXT NOT NULL DEFAULT 'native';
 ALTER TABLE sessions ADD COLUMN environment TEXT NOT NULL DEFAULT '';
 ALTER TABLE sessions ADD COLUMN agent TEXT NOT NULL DEFAULT '';
 )",
+    R"(
+ALTER TABLE sessions ADD COLUMN tenant TEXT NOT NULL DEFAULT '';
+DROP INDEX sessions_thread;
+CREATE UNIQUE INDEX sessions_thread ON sessions (tenant, thread) WHERE thread <> '';
+)",
 };
 
 // No program will ever write such a version; a flipped bit does.

@@ -47,6 +47,22 @@ TEST_F(SchemaTest, SessionsOfTheFirstVersionAreNative) {
   EXPECT_EQ(connection_.text("SELECT provider || environment || agent FROM sessions"), "native");
 }
 
+TEST_F(SchemaTest, SessionsOfBeforeTenantsAreTheDefaultTenants) {
+  migrate(connection_, migrations().first(3));
+  const auto insert = [&](const char* id, const char* tenant) {
+    connection_.run((std::string{"INSERT INTO sessions (id, thread, user, policy, idle_ms, "
+                                 "created_ms, last_activity_ms"} +
+                     (*tenant ? ", tenant" : "") + ") VALUES ('" + id + "', 't', '', '', 1, 2, 3" +
+                     tenant + ")")
+                        .c_str());
+  };
+  insert("a", "");
+  migrate(connection_, migrations());
+  EXPECT_EQ(connection_.number("SELECT count(*) FROM sessions WHERE tenant = ''"), 1);
+  EXPECT_THROW(insert("b", ""), SqliteError);
+  insert("c", ", 'acme'");
+}
+
 TEST_F(SchemaTest, ANewerVersionIsRefused) {
   connection_.run("PRAGMA user_version=7");
   try {

@@ -90,6 +90,20 @@ class StoreTest : public testing::Test {
 using Kinds = testing::Types<MemoryStore, SqliteStore>;
 TYPED_TEST_SUITE(StoreTest, Kinds);
 
+TYPED_TEST(StoreTest, EachTenantHasThreadsOfItsOwn) {
+  StoredSession theirs = make("two", "t");
+  theirs.tenant = "acme";
+  this->loop_.run(this->store_->put(make("one", "t")));
+  this->loop_.run(this->store_->put(theirs));
+  theirs.id = "three";
+  EXPECT_EQ(this->put_fails(theirs), Code::conflict);
+  EXPECT_EQ(this->put_fails(make("four", "t")), Code::conflict);
+  this->loop_.run(this->store_->remove("one"));
+  this->loop_.run(this->store_->put(make("four", "t")));
+  ASSERT_EQ(this->store_->sessions().size(), 2u);
+  EXPECT_EQ(this->store_->sessions()[0].tenant, "acme");
+}
+
 TYPED_TEST(StoreTest, GivesBackWhatWasPut) {
   const std::string odd = "a\0b\xff'\"; DROP TABLE sessions"s;
   StoredSession session = make("one", odd);

@@ -62,13 +62,15 @@ Tables::Tables(const std::string& path, Milliseconds busy)
     : connection_(connect(path, busy)),
       sessions_(connection_,
                 "SELECT id, thread, user, policy, idle_ms, created_ms, last_activity_ms, "
-                "provider, environment, agent "
+                "provider, environment, agent, tenant "
                 "FROM sessions ORDER BY created_ms, number"),
       put_(connection_,
            "INSERT INTO sessions (id, thread, user, policy, idle_ms, created_ms, last_activity_ms, "
-           "provider, environment, agent) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) "
+           "provider, environment, agent, tenant) "
+           "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) "
            "ON CONFLICT (id) DO UPDATE SET thread = ?2, user = ?3, policy = ?4, idle_ms = ?5, "
-           "created_ms = ?6, last_activity_ms = ?7, provider = ?8, environment = ?9, agent = ?10"),
+           "created_ms = ?6, last_activity_ms = ?7, provider = ?8, environment = ?9, agent = ?10, "
+           "tenant = ?11"),
       touch_(connection_, "UPDATE sessions SET last_activity_ms = ?2 WHERE id = ?1"),
       remove_(connection_, "DELETE FROM sessions WHERE id = ?1"),
       record_(connection_,
@@ -104,6 +106,7 @@ std::vector<StoredSession> Tables::sessions() {
     session.provider = sessions_.text(7);
     session.environment = sessions_.text(8);
     session.agent = sessions_.text(9);
+    session.tenant = sessions_.text(10);
   }
   return result;
 }
@@ -113,7 +116,7 @@ void Tables::put(const StoredSession& session) {
     put_.bind(session.id, session.thread, session.user, session.policy,
               std::int64_t{session.idle.count()}, to_number(session.created),
               to_number(session.last_activity), session.provider, session.environment,
-              session.agent)
+              session.agent, session.tenant)
         .run();
   } catch (const SqliteError& error) {
     if (!error.duplicate()) throw;

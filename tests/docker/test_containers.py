@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the engine is told of a container, and what becomes of it."""
 import os
+import shutil
 import signal
+import tarfile
 
-from engine import BARE
+from engine import BARE, image_tar
 from live import Live, start
 from server import wait_until
 
@@ -45,6 +47,25 @@ def test_an_image_that_knows_nothing_of_us_has_a_workspace(start_server):
     session = server.create()
     told = server.stdout(session, "id -u; echo mine > f; cat f; stat -c %u .")
     assert told == "1000\nmine\n1000\n"
+
+
+def test_much_in_an_image_s_workspace_is_not_read_by_us(start_server, engine, tmp_path):
+    """More than an answer of the engine may have."""
+    tar = tmp_path / "image.tar"
+    shutil.copy(image_tar("prepared"), tar)
+    with tarfile.open(tar, "a") as archive:
+        large = tarfile.TarInfo("./workspace/large")
+        large.size = 65 << 20
+        large.uid = large.gid = 1000
+        with open("/dev/zero", "rb") as zeros:
+            archive.addfile(large, zeros)
+    with open(tar, "rb") as content:
+        engine.call("POST", "/images/create?fromSrc=-&repo=threadbox-large&tag=1", content,
+                    raw=True, content="application/x-tar")
+    server = start_server(CONTAINER_IMAGE="threadbox-large:1")
+    session = server.create()
+    assert server.stdout(session, "stat -c '%u %s' . large | cut -d' ' -f1; wc -c < large") == \
+        f"1000\n1000\n{65 << 20}\n"
 
 
 def test_a_network_is_what_was_asked_for(start_server, engine):

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """An engine that is not there, too old, forbidden, or without the image: the cause is told, and
 what to do; and the server is up all the same."""
+import contextlib
 import http.server
 import os
+import signal
+import socket
 import socketserver
+import tempfile
 import threading
 
 import pytest
@@ -119,6 +123,61 @@ def test_an_engine_that_comes_later_is_used(elsewhere, tmp_path, engine):
         wait_until(lambda: try_create(server).status in (200, 409), "the engine is used")
     finally:
         os.chmod(engine.socket, 0o660)
+
+
+class Way:
+    """Between a server and its engine, and closed on demand."""
+
+    def __init__(self, path, engine):
+        outer = self
+        self.open, self.path = True, path
+
+        class Handler(socketserver.BaseRequestHandler):
+            def handle(self):
+                if outer.open:
+                    there = socket.socket(socket.AF_UNIX)
+                    there.connect(engine.socket)
+                    back = threading.Thread(target=outer.copy, args=(there, self.request))
+                    back.start()
+                    outer.copy(self.request, there)
+                    back.join()
+
+        class Listener(socketserver.ThreadingUnixStreamServer):
+            daemon_threads = True
+
+        self.listener = Listener(str(path), Handler)
+        os.chmod(path, 0o666)
+        threading.Thread(target=self.listener.serve_forever, args=(0.05,), daemon=True).start()
+
+    @staticmethod
+    def copy(source, target):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+        with contextlib.suppress(OSError):
+            target.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture
+def way(engine):
+    with tempfile.TemporaryDirectory(prefix="tb-way-") as place:
+        os.chmod(place, 0o711)
+        one = Way(f"{place}/s", engine)
+        yield one
+        one.listener.shutdown()
+
+
+def test_a_start_that_was_answered_with_a_failure_does_not_happen_later(way, start_server):
+    server = start_server(DOCKER_HOST=f"unix://{way.path}")
+    session = server.create("t")
+    server.stdout(session, "echo begun > f")
+    carrier = server.carrier_pid(session)
+    way.open = False
+    os.kill(carrier, signal.SIGKILL)
+    wait_until(lambda: server.try_execute(session, "echo late >> f").status == 503, "it fails")
+    way.open = True
+    wait_until(lambda: server.try_execute(session, "echo last >> f").status == 200, "it is back")
+    assert "late" not in server.stdout(session, "cat f")
 
 
 @pytest.mark.parametrize("value", ["tcp://127.0.0.1:2375", "unix://relative", "/run/docker.sock"])

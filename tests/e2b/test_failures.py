@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """An E2B cloud that fails: what is tried again, what is not, and what people are told."""
+import io
+import tarfile
+
 import pytest
 
 import e2b_server as lib
@@ -196,3 +199,21 @@ def test_a_gateway_that_fails_for_a_moment_is_no_end(cloud, server, session):
     cloud.fail("status", "Process/Start", status=502, body={"message": "bad gateway", "code": 502})
     assert server.try_execute(session, "true").status == 503
     assert server.stdout(session, "echo fine") == "fine\n"
+
+
+def test_an_archive_of_which_only_errors_come_is_given_up(cloud, server, session):
+    server.execute(session, "echo x > f")
+    cloud.fail("chatter", "process.Process/Start")
+    reply = server.get(f"/api/sessions/{session}/files/archive")
+    assert reply.status == 503, reply
+    assert server.get(f"/api/sessions/{session}/files/archive").status == 200
+
+
+def test_an_archive_with_a_name_that_begins_at_the_root_is_refused(server, session):
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as archive:
+        for name in ("fine", "/workspace/other"):
+            archive.addfile(tarfile.TarInfo(name), io.BytesIO())
+    reply = server.request("PUT", f"/api/sessions/{session}/files/archive", data.getvalue())
+    assert reply.status == 400, reply
+    assert server.stdout(session, "ls -A") == ""

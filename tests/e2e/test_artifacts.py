@@ -2,6 +2,7 @@
 """Artifacts, logs and the tree /sandbox: what a session has beside its workspace, and leaves."""
 import json
 import pathlib
+import shutil
 
 import pytest
 from server import wait_until
@@ -161,3 +162,35 @@ def test_a_storage_of_its_own(start_server, tmp_path):
     server.stdout(session, "echo > f")
     assert keep(server, session, path="f").status == 201
     assert list((tmp_path / "elsewhere" / "artifacts").rglob("*.json"))
+
+
+def test_files_that_code_wrote_stay_after_the_end(server, made):
+    def execute(code, **fields):
+        reply = server.post(f"/api/sessions/{made}/code", {"code": code, **fields})
+        assert reply.status == 200, reply
+        return sorted(reply.json["files"]), sorted(reply.json["artifacts"])
+
+    server.stdout(made, "mkdir -p d/e; echo before > old")
+    assert execute("x = open('old').read()") == ([], [])
+    text = ("import os\nopen('a.txt', 'w').write('first')\nopen('d/e/b.csv', 'w').write('1,2')\n"
+            "open('.hidden', 'w'); os.symlink('/etc/passwd', 'link'); os.mkfifo('pipe')\n"
+            "open('/tmp/elsewhere', 'w').write('x'); open('large', 'w').truncate(17 << 20)")
+    assert execute(text) == (["a.txt", "large"], ["a.txt"])  # d itself has not changed
+    assert execute("os.makedirs('d2/e'); _ = open('d2/e/c', 'w').write('c')") == (["d2/e/c"], ["c"])
+    assert execute("1") == ([], [])
+    assert execute("_ = open('a.txt', 'w').write('second')") == (["a.txt"], ["a.txt"])
+    assert execute("_ = open('z', 'w').write('z')", keep_files=False) == (["z"], [])
+    many = "for i in range(100): open(f'many{i}', 'w').close()"
+    files, kept = execute(many)
+    assert len(files) == 20 and kept == files
+    script = "require('fs').writeFileSync('js.txt', 'from js'); 0"
+    if shutil.which("node"):
+        assert execute(script, language="javascript") == (["js.txt"], ["js.txt"])
+    server.cleanup(made)
+    kept = {one["path"]: one for one in
+            server.get(f"/api/sessions/{made}/artifacts").json["artifacts"]}
+    assert (kept["a.txt"]["origin"], kept["a.txt"]["size_bytes"]) == ("code", 6)
+    content = server.get(f"/api/artifacts/{kept['a.txt']['artifact_id']}/content")
+    assert content.body == b"second"
+    for one in kept.values():
+        server.request("DELETE", f"/api/artifacts/{one['artifact_id']}")

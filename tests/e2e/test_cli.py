@@ -20,10 +20,11 @@ def idle(binary):
         box.remove()
 
 
-def test_three_lines_say_what_runs_how_isolated_and_what_to_try(server):
-    what, isolation, example = server.lines
+def test_four_lines_say_what_runs_how_isolated_for_whom_and_what_to_try(server):
+    what, isolation, access, example = server.lines
     assert f"http://127.0.0.1:{server.port}" in what and server.state_dir in what
     assert isolation.startswith("isolation: ")
+    assert access.startswith("access: anybody on this machine, and nobody else")
     assert example.startswith("try: curl")
 
 
@@ -101,13 +102,12 @@ def test_doctor_shows_every_barrier(idle):
 
 def test_wrong_settings_are_listed_all_at_once(idle):
     idle.settings.update(PORT="99999", POOL_SIZE="x", MEMORY_LIMIT="1", CPU_QUOTA="-5",
-                         HOST="0.0.0.0", LOG_LEVEL="loud")
+                         LOG_LEVEL="loud")
     done = idle.command("serve")
     assert done.returncode == 1
-    for name in ("PORT=99999", "POOL_SIZE=x", "MEMORY_LIMIT=1", "CPU_QUOTA=-5", "HOST=0.0.0.0",
+    for name in ("PORT=99999", "POOL_SIZE=x", "MEMORY_LIMIT=1", "CPU_QUOTA=-5",
                  "LOG_LEVEL=loud"):
         assert name in done.stderr
-    assert "ALLOW_NO_AUTH" in done.stderr
 
 
 def test_pool_size_beyond_the_maximum_is_refused(idle):
@@ -116,9 +116,16 @@ def test_pool_size_beyond_the_maximum_is_refused(idle):
     assert done.returncode == 1 and "POOL_SIZE" in done.stderr
 
 
-def test_listening_on_all_addresses_needs_consent(start_server):
+def test_listening_on_all_addresses_needs_keys_or_consent(idle, start_server):
+    idle.settings["HOST"] = "0.0.0.0"
+    done = idle.command("serve")
+    assert done.returncode == 1
+    for words in ("HOST=0.0.0.0", "threadbox keys create", "ALLOW_NO_AUTH"):
+        assert words in done.stderr
+    assert not idle.keeper_pid(), "something was started"
     server = start_server(HOST="0.0.0.0", ALLOW_NO_AUTH=1)
     assert server.health()["status"] == "healthy"
+    assert server.lines[2].startswith("access: ANYBODY")
 
 
 def test_a_taken_port_is_a_clear_error(idle):

@@ -148,3 +148,51 @@ def test_a_session_that_ends_under_its_code_is_told(server):
         rest = dict(messages)
     assert rest["end_of_execution"]["state_lost"], rest
     assert try_run(server, session, "1").status == 404
+
+
+# Frames of the right form, on the descriptors that lead to the server: those that are written to
+# only, and are no pipe of which the driver has both ends.
+FORGE = """
+import collections, fcntl, os, struct
+named = {}
+for name in os.listdir('/proc/self/fd'):
+    try: named[int(name)] = os.readlink(f'/proc/self/fd/{name}')
+    except OSError: pass
+times = collections.Counter(place for fd, place in named.items() if fd >= 20)
+ways = [fd for fd, place in named.items() if fd >= 20 and times[place] == 1
+        and place.startswith(('pipe', 'socket')) and fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE]
+for fd in ways:
+    for _ in range(COUNT):
+        os.write(fd, b'TBKIND' + struct.pack('<II', 2, 60000) + b'x' * 60000)
+len(ways)
+"""
+
+
+def forge(kind, count):
+    return FORGE.replace("KIND", kind).replace("COUNT", str(count))
+
+
+def test_forged_output_is_kept_no_longer_than_any(py):
+    py("kept = 1")
+    answer = py(forge("1", 300))
+    assert answer["text"] in ("1", "2") and 60000 < len(answer["stdout"]) < 3 << 20
+    assert py("kept")["text"] == "1"
+
+
+def test_a_forged_result_without_an_end_ends_the_interpreter(py):
+    py("kept = 1")
+    answer = py(forge("p", 200))
+    assert answer["state_lost"] and answer["error"]["name"] == "InterpreterLost", answer
+    assert py("1")["text"] == "1"
+
+
+def test_a_context_that_ends_under_its_call_is_told(server, session, py):
+    path = f"/api/sessions/{session}/contexts/python"
+    for method, place in (("POST", f"{path}/restart"), ("DELETE", path)):
+        with stream(server, session, "print('begun')\nwhile True: pass", timeout=60) as messages:
+            while next(messages)[0] != "stdout":
+                pass
+            assert server.request(method, place).status == 200
+            rest = dict(messages)
+        assert rest["end_of_execution"]["state_lost"] or rest["end_of_execution"]["interrupted"]
+        assert py("1")["text"] == "1"

@@ -2,6 +2,8 @@
 """Contexts while they run and while they wait: streams, interrupts, and servers that go."""
 import concurrent.futures
 import json
+import os
+import signal
 
 import pytest
 
@@ -120,6 +122,44 @@ def test_warm_interpreters_wait_in_the_pool(start_server):
     server.restart()
     assert run(server, session, "x")["text"] == "1"
     assert [one["tag"] for one in server.processes(session)] == tags
+
+
+def test_a_warm_interpreter_passes_the_policy_too(start_server, tmp_path):
+    policies = tmp_path / "policies"
+    policies.mkdir()
+    (policies / "p.yaml").write_text("name: p\nforbidden: [python3]\nunresolved: allow\n"
+                                     "confine: false\n")
+    for folder in (policies, tmp_path, *tmp_path.parents[:-1]):
+        folder.chmod(folder.stat().st_mode | 0o055)
+    server = start_server(WARM_LANGUAGES="python", POOL_SIZE=1, DEFAULT_POLICY="p",
+                          REGISTRY_DIR=tmp_path)
+    wait_until(lambda: server.health()["pool_available"] == 1, "the pool is full")
+    session = server.create()
+    assert [one["tag"] for one in server.processes(session)] == ["threadbox.code python"]
+    reply = try_run(server, session, "1")
+    assert reply.status == 400 and "python3" in reply.json["error"], reply
+
+
+def test_interpreters_that_start_at_once_are_each_for_one(server):
+    """In a sandbox that comes back for the first of them: what it finds there is not its own."""
+    for _ in range(3):
+        session = server.create()
+        path = f"/api/sessions/{session}/contexts"
+        server.execute(session, "true")
+        os.kill(server.guest_pid(session), signal.SIGKILL)
+
+        def begin(number, session=session, path=path):
+            mine = wait_until(  # 503 while the server has not seen the end of the sandbox yet
+                lambda: server.post(path, {"language": "python"}).json.get("context_id"),
+                "it is made")
+            run(server, session, f"x = {number}", context_id=mine)
+            return run(server, session, "(x, __import__('os').getpid())", context_id=mine)["text"]
+
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            told = [eval(text) for text in pool.map(begin, range(4))]  # pairs of numbers
+        assert [x for x, _ in told] == [0, 1, 2, 3]
+        assert len({pid for _, pid in told}) == 4
+        server.cleanup(session)
 
 
 def test_results_come_whole_when_no_more_is_kept_of_what_a_process_prints(start_server):

@@ -23,7 +23,9 @@ OPERATIONS = {"createSession", "getSession", "getStatus", "cleanup", "execute", 
               "getApiSession", "deleteSession", "listTools", "runTool", "e2bWriteFile",
               "listDirectory", "e2bReadFile", "getUrl", "getRoot",
               "startSandbox", "stopSandbox", "sandboxStatus",
-              "getClusterRedis", "getMetrics", "getOpenapi", "getDocs", "getRedoc",
+              "getClusterRedis", "expectSession", "arriveSession", "getLeavingFiles",
+              "drainWorker", "getDrain", "stopDraining",
+              "getMetrics", "getOpenapi", "getDocs", "getRedoc",
               "listDeliveries", "removeDelivery", "replayDelivery",
               "createVolume", "listVolumes", "getVolume", "removeVolume", "listVolumeFiles",
               "removeVolumeFile", "readVolumeFile", "writeVolumeFile", "downloadVolume",
@@ -112,12 +114,13 @@ def test_the_frame_is_openapi_31(spec, server):
     assert spec["openapi"] == "3.1.0"
     assert spec["info"]["version"] == server.health()["version"]
     assert spec["servers"] == [{"url": "/"}]
-    known = {"openapi", "info", "servers", "tags", "paths", "webhooks", "components"}
+    known = {"openapi", "info", "servers", "tags", "security", "paths", "webhooks",
+             "components"}
     assert set(spec) == known
     for path, _, operation in operations(spec):
         assert path.startswith("/")
         assert set(operation) <= {"tags", "operationId", "summary", "description", "parameters",
-                                  "requestBody", "responses"}
+                                  "requestBody", "responses", "security"}
         for status, response in operation["responses"].items():
             response = resolve(spec, response)
             assert re.fullmatch("[1-5][0-9][0-9]", status)
@@ -131,6 +134,7 @@ def test_every_reference_leads_somewhere_and_everything_is_used(spec):
         assert resolve(spec, {"$ref": reference}), reference
     made = {f"#/components/{kind}/{name}"
             for kind, parts in spec["components"].items() for name in parts}
+    used |= {f"#/components/securitySchemes/{name}" for one in spec["security"] for name in one}
     assert made - used <= {"#/components/schemas/File"}, "described, but not used"
 
 

@@ -62,6 +62,7 @@ def test_a_timeout_ends_it(server, session):
     {"argv": ["a\0b"]}, {"command": "true", "pty": "yes"}, {"command": "true", "pty": {"rows": 0}},
     {"command": "true", "pty": {"cols": 10001}}, {"command": "true", "stdin_open": 1},
     {"command": "true", "tag": "x" * 257}, {"command": "true", "tag": 5},
+    {"command": "true", "tag": "threadbox.code python"},
     {"command": "true", "idempotency_key": "x" * 257}, {"command": "true", "timeout": 0},
     {"command": "true", "cwd": "/no/such/place"}, {"argv": ["/no/such/program"]},
 ])

@@ -81,7 +81,7 @@ def test_FT02_what_ended_while_no_server_was_there_is_known(start_server):
     open(f"/proc/{guest}/root/workspace/go", "w").close()
     wait_until(lambda: server.sandbox_pids(session) == [guest], "all have ended")
     server.start()
-    rows = server.processes(session)
+    rows = [server.wait_exited(session, row["process_id"]) for row in server.processes(session)]
     assert sorted((row["exit_code"], row["cause"]) for row in rows) == [
         (0, "exited"), (7, "exited"), (137, "signal")]
     by_code = {row["exit_code"]: row["process_id"] for row in rows}
@@ -95,12 +95,12 @@ def test_FT02_a_timeout_is_kept_while_no_server_is_there(start_server):
     session = server.create("t")
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         pool.submit(server.try_execute, session, "setsid sleep 99 & sleep 99", timeout=1.5)
-        wait_until(lambda: len(server.processes(session)) == 1, "it runs")
+        wait_until(lambda: len(server.sandbox_pids(session)) >= 3, "it runs")
         guest = server.guest_pid(session)
         server.kill9()
     wait_until(lambda: server.sandbox_pids(session) == [guest], "the guest has ended it", 5)
     server.start()
-    row = server.processes(session)[0]
+    row = server.wait_exited(session, server.processes(session)[0]["process_id"])
     assert (row["cause"], row["exit_code"], row["timed_out"]) == ("timeout", 124, True)
 
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs die while something is kept, or while a volume is in use: no half file is ever shown,
 and nothing that was whole is lost."""
+import os
 import pathlib
+import signal
 import threading
 
 import pytest
@@ -88,6 +90,25 @@ def test_a_volume_and_who_has_it_survive(start_server, death):
     assert server.request("DELETE", "/api/volumes/v?user_id=u").status == 409
     server.cleanup(session)
     assert server.request("DELETE", "/api/volumes/v?user_id=u").status == 200
+
+
+@pytest.mark.parametrize("path", ["/data", "/workspace/in/data"])
+def test_a_session_that_filled_its_disk_comes_back_with_its_mounts(start_server, path):
+    server = start_server(MAX_WORKSPACE_SIZE_MB=16)
+    assert server.post("/api/volumes", {"name": "v", "user_id": "u", "size_mb": 8}).status == 201
+    session = volume_session(server, volumes=[{"name": "v", "path": path}])
+    server.stdout(session, f"echo kept > {path}/f; echo mine > g")
+    # Its place is gone as well: it can't be removed, but where it is can be renamed.
+    server.execute(session, "mv in elsewhere; head -c 30M /dev/urandom > big; sync; "
+                            "for i in {1..2000}; do : > f$i || break; done 2> /dev/null; sync; "
+                            "for i in {1..9}; do head -c 4096 /dev/zero > h$i; mkdir k$i; done")
+    if "Disk quota" not in server.execute(session, "mkdir more")["stderr"]:
+        pytest.skip("this disk has no quotas")
+    os.kill(server.guest_pid(session), signal.SIGKILL)
+    wait_until(lambda: not server.sandbox_pids(session, True), "it has ended")
+    assert server.stdout(session, f"cat {path}/f g") == "kept\nmine\n"
+    # What was made for that is no room of the tenant's.
+    assert "Disk quota" in server.execute(session, "head -c 5M /dev/zero > more")["stderr"]
 
 
 def test_a_keeper_clears_away_trees_that_nobody_made_whole(start_server):

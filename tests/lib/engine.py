@@ -183,8 +183,8 @@ class DockerServer(Server):
 
     def box_pids(self, session):
         """Processes of a container, as the host sees them."""
-        found = self.engine.call("GET", f"/containers/threadbox-{session}/top?ps_args=-eo,pid")
-        return [int(row[0]) for row in found["Processes"]]
+        name = self.engine.inspect(session)["Id"]
+        return [pid for pid in all_pids() if name in read_text(f"/proc/{pid}/cgroup")]
 
     def carrier_pid(self, session):
         for pid in all_pids():
@@ -210,4 +210,5 @@ class DockerServer(Server):
         super().remove()
 
 
-__all__ = ["BARE", "IMAGE", "PATIENCE", "DockerServer", "Engine", "alive", "start_engine"]
+__all__ = ["BARE", "IMAGE", "PATIENCE", "DockerServer", "Engine", "alive", "image_tar",
+           "start_engine"]

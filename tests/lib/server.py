@@ -104,7 +104,7 @@ class Server:
         self.settings = {**DEFAULTS, **{name: str(value) for name, value in settings.items()}}
         self.process = None
         self.lines = []
-        self.port = None
+        self.port = self.key = None  # an API key goes with every request
         self.log_path = pathlib.Path(self.state_dir + ".log")
 
     # ---- its life ----
@@ -126,8 +126,8 @@ class Server:
     def start(self, seconds=None):
         with open(self.log_path, "ab") as log:
             self.process = self.spawn("serve", stdout=subprocess.PIPE, stderr=log)
-        self.lines = self.read_lines(3, PATIENCE * 2 if seconds is None else seconds)
-        assert len(self.lines) == 3, f"did not start: {self.lines} {self.log()[-2000:]}"
+        self.lines = self.read_lines(4, PATIENCE * 2 if seconds is None else seconds)
+        assert len(self.lines) == 4, f"did not start: {self.lines} {self.log()[-2000:]}"
         self.port = int(re.search(r"http://[^ ]*:(\d+)", self.lines[0])[1])
         return self
 
@@ -277,9 +277,9 @@ class Server:
             if isinstance(body, (dict, list)):
                 body = json.dumps(body)
                 headers = {"Content-Type": "application/json", **(headers or {})}
-            if isinstance(body, str):
-                body = body.encode()
-            connection.request(method, path, body, headers or {})
+            body = body.encode() if isinstance(body, str) else body
+            shown = {"Authorization": f"Bearer {self.key}"} if self.key else {}
+            connection.request(method, path, body, {**shown, **(headers or {})})
             answer = connection.getresponse()
             return Reply(answer.status, answer.reason, answer.headers, answer.read())
 

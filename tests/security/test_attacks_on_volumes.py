@@ -82,6 +82,29 @@ def test_no_environment_mounts_the_state_itself(start_server, tmp_path):
         assert reply.status == 400 and "can't be mounted" in reply.json["error"], reply
 
 
+def test_a_tenant_who_can_write_above_a_directory_chooses_no_other(start_server, tmp_path):
+    registry = tmp_path / "registry" / "environments"
+    registry.mkdir(parents=True)
+    inner = tmp_path / "shared" / "inner"
+    inner.mkdir(parents=True)
+    (inner / "file").write_text("fine")
+    for folder in (tmp_path, *tmp_path.parents[:-1]):
+        folder.chmod(folder.stat().st_mode | 0o055)
+    inner.parent.chmod(0o777)
+    link = tmp_path / "link"
+    link.symlink_to(inner.parent)  # an operator's own
+    (registry / "a.yaml").write_text(f'name: a\nmounts: ["{link}:/s:rw"]\n')
+    (registry / "b.yaml").write_text(f'name: b\nmounts: ["{inner}:/s"]\n')
+    server = start_server(REGISTRY_DIR=registry.parent)
+    made = server.post("/api/sessions", {"environment": "b"})
+    assert server.stdout(made.json["session_id"], "cat /s/file") == "fine"
+    first = server.post("/api/sessions", {"environment": "a"}).json["session_id"]
+    server.stdout(first, "cat /s/inner/file; mv /s/inner /s/old; ln -s /root /s/inner")
+    assert inner.is_symlink()
+    reply = server.post("/api/sessions", {"environment": "b"})
+    assert reply.status == 503 and "can't be mounted" in reply.json["error"], reply
+
+
 @pytest.mark.parametrize("target", [
     "/", "/proc", "/proc/1", "/sys", "/dev", "/dev/shm", "/etc", "/etc/passwd", "/usr/bin", "/bin",
     "/lib64", "/run", "/home", "/home/sandboxuser", "/tmp", "/sandbox", "/sandbox/workspace",
@@ -98,6 +121,18 @@ def test_mounts_are_not_nested_and_not_too_many(keeper, volume):
     assert refused(keeper, *((VOLUME, RW, volume, f"/d{n}") for n in range(17)))
     assert refused(keeper, (7, RW, volume, "/a"))
     assert refused(keeper, (VOLUME, 9, volume, "/a"))
+
+
+def test_only_those_that_were_asked_for_are_listed(keeper):
+    for name in ("one", "two"):
+        assert keeper.make_volume(f"vol-{name}", label=f"{name}:v")[0] == Keeper.DONE
+    for begins, kind in (("one:", Keeper.VOLUME), ("two:v", Keeper.VOLUME), ("", Keeper.VOLUME),
+                         ("three:", Keeper.DONE), ("ne:", Keeper.DONE)):
+        assert keeper.ask(Keeper.LIST_VOLUMES, Keeper.bytes(begins))[0] == kind, begins
+    assert keeper.ask(Keeper.LIST_VOLUMES)[0] == Keeper.VOLUME
+    assert keeper.ask(Keeper.LIST_VOLUMES, b"\x09")[0] == Keeper.FAILED
+    for name in ("one", "two"):
+        assert keeper.remove_volume(f"vol-{name}")[0] == Keeper.DONE
 
 
 # ---- what a tenant does with it ----

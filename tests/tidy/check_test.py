@@ -117,6 +117,14 @@ def test_a_banned_call_after_tricky_literals_is_still_found(tree):
     only(tree({"src/base/b.cpp": code}), "src/base/b.cpp:3", "system(")
 
 
+def test_a_handler_that_asks_for_a_session_by_itself_is_found(tree):
+    code = SPDX + "void f(S& service) { service.sessions.get(id); }\n"
+    fine = SPDX + "void f(S& service) { service.sessions.get_or_create(x); }\n"
+    assert tree({"src/api/own.cpp": code, "src/session/x.cpp": code, "src/api/x_test.cpp": code,
+                 "src/api/y.cpp": fine}) == []
+    only(tree({"src/api/x.cpp": code}), "src/api/x.cpp:2", "own.cpp")
+
+
 @pytest.mark.parametrize("word", ["TODO" "(now)", "FIX" "ME", "XX" "X"])
 def test_a_leftover_is_found(tree, word):
     only(tree({"tests/b.py": f"# {word}: later\n"}), "tests/b.py:1", word)

@@ -11,6 +11,8 @@ const util = require('util');
 const vm = require('vm');
 const { createRequire } = require('module');
 const { pathToFileURL } = require('url');
+const { readdirSync, lstatSync } = fs;
+const workingDirectory = process.cwd.bind(process);
 
 const WINDOW = 192 << 10;  // bytes of frames that may be on their way
 const PIECE = 32 << 10;    // of output in one frame
@@ -346,8 +348,36 @@ function setVariables(pairs) {
   return before;
 }
 
+// Files that were written since the call began: those in the working directory, and those in
+// directories there, if names came or went in them.
+function writtenFiles() {
+  const found = [], told = new Map();
+  let left = 512;
+  try {
+    const places = [[workingDirectory(), 0]];
+    if (!`${places[0][0]}/`.startsWith('/workspace/')) return found;
+    for (const [place, depth] of places) {
+      for (const name of readdirSync(place)) {
+        if (--left < 0 || found.length >= 20) return found;
+        const file = `${place}/${name}`;
+        const facts = lstatSync(file);
+        if (facts.ctimeMs < state.began || name.startsWith('.')) continue;
+        if (facts.isDirectory() && depth < 2 && name !== 'node_modules') {
+          places.push([file, depth + 1]);
+        } else if (facts.isFile()) {
+          told.set(file, facts.ctimeMs);
+          if (state.written?.get(file) !== facts.ctimeMs) found.push(file);
+        }
+      }
+    }
+    state.written = told;
+  } catch { /* what can't be looked at is not told */ }
+  return found;
+}
+
 function begin(call, limit, results) {
   Object.assign(state, { call, results, cut: 0, active: true, errors: [] });
+  state.began = Date.now() - 10;  // file systems have a coarse clock
   state.name = `cell-${++state.count}`;
   for (const stream of streams) reset(stream, limit);
   for (const [stream, data] of state.late) print(stream, data);
@@ -374,7 +404,8 @@ async function execute(fields) {
   }
   const told = failed ? describe(error) : null;
   for (const stream of streams) finishStream(stream);
-  const end = JSON.stringify({ count: state.count, cut: state.cut, error: told });
+  const end = JSON.stringify(
+    { count: state.count, cut: state.cut, error: told, files: writtenFiles() });
   state.active = false;
   sendMessage('e', end);
 }

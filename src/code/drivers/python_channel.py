@@ -17,6 +17,7 @@ import sys
 import traceback
 import types
 import warnings
+from time import clock_gettime_ns as clock
 try:
     from _json import encode_basestring as quote
 except ImportError:
@@ -27,6 +28,9 @@ PIECE = 32 << 10       # of output in one frame
 LATE = 64 << 10        # bytes that were printed between calls, and wait for the next
 CELLS = 256            # whose text is kept for tracebacks
 CELL_TEXT = 1 << 20
+NAMES = 512            # that are looked at for files that a call wrote
+FILES = 20             # of them that are told
+FILES_CLOCK = 5        # the coarse one, which file systems have their times from
 ONLY_AST, COROUTINE = 0x400, 0x80
 TOP_LEVEL_AWAIT = 0x2000 if sys.version_info >= (3, 8) else 0
 
@@ -36,6 +40,7 @@ set_signal, interrupt_signal = _signal.signal, int(_signal.SIGINT)
 format_error = traceback.TracebackException
 compile_code, run_code, eval_code = compile, exec, eval
 environ = os.environ
+list_names, working_directory = os.scandir, os.getcwd
 
 
 def keep(fd):
@@ -141,6 +146,8 @@ class State:
     late, late_bytes, late_dropped = [], 0, 0
     cells = []
     synced = None
+    began = 0           # when, by the clock of files
+    written = {}        # files that the last call wrote, and when
 
 
 class Gone(BaseException):

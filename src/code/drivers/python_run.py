@@ -124,8 +124,35 @@ def guarded(work):
     return None
 
 
+def written(found):
+    """Files that were written since the call began: those in the working directory, and those in
+    directories there, if names came or went in them."""
+    told, left = {}, NAMES
+    places = [(working_directory(), 0)]
+    if not (places[0][0] + "/").startswith("/workspace/"):
+        return
+    for place, depth in places:
+        with list_names(place) as entries:
+            for entry in entries:
+                left -= 1
+                if left < 0 or len(found) >= FILES:
+                    return
+                facts = entry.stat(follow_symlinks=False)
+                hidden = entry.name[0] == "." or entry.name == "__pycache__"
+                if facts.st_ctime_ns < state.began or hidden or not entry.path.isprintable():
+                    continue
+                if facts.st_mode & 0o170000 == 0o040000 and depth < 2:
+                    places.append((entry.path, depth + 1))
+                elif facts.st_mode & 0o170000 == 0o100000:
+                    told[entry.path] = facts.st_ctime_ns
+                    if state.written.get(entry.path) != facts.st_ctime_ns:
+                        found.append(entry.path)
+    state.written = told  # the next call may begin within the same tick
+
+
 def begin(call, limit, results):
     state.call, state.pending = call, False
+    state.began = clock(FILES_CLOCK)
     state.results, state.cut = results, 0
     state.count += 1
     for stream in streams:
@@ -147,14 +174,15 @@ def begin(call, limit, results):
             send(b"".join(frames))
 
 
-def finish(error):
+def finish(error, files):
     """Tells the end: what was printed, what went wrong."""
     told = []
     if error is not None:
         guarded(lambda: told.append(describe(error)))
         parts = told[0] if told else ("Exception", "its text can't be had", "")
         told = ['{"name":%s,"value":%s,"traceback":%s}' % tuple(map(quote, parts))]
-    text = '{"count":%d,"cut":%d,"error":%s}' % (state.count, state.cut, (told or ["null"])[0])
+    text = '{"count":%d,"cut":%d,"error":%s,"files":[%s]}' % (
+        state.count, state.cut, (told or ["null"])[0], ",".join(map(quote, files)))
     with lock:
         frames = []
         drain(frames)
@@ -183,7 +211,9 @@ def execute(fields):
     if getpid() != state.pid:  # a copy of us that the code made
         leave(0 if error is None else 1)
     guarded(lambda: unset_variables(before))
-    finish(error)
+    files = []
+    guarded(lambda: written(files))
+    finish(error, files)
 
 
 def set_up(fields):

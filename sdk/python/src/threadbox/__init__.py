@@ -31,6 +31,7 @@ from ._engine_files import Edited, Found, Lines, Match, Unpacked
 from ._engine_shells import ShellInfo, ShellRun
 from ._engine_storage import ArtifactInfo, VolumeInfo
 from ._errors import (
+    AuthenticationError,
     CapacityError,
     CommandRefusedError,
     ConflictError,
@@ -72,6 +73,7 @@ __all__ = [
     "AsyncShells",
     "AsyncVolumes",
     "Attachment",
+    "AuthenticationError",
     "BatchSandboxClient",
     "CapacityError",
     "Code",

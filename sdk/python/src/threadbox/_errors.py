@@ -64,6 +64,10 @@ class EditError(ConflictError):
     lines: Sequence[int] = ()
 
 
+class AuthenticationError(SandboxError, PermissionError):
+    """The server asks for an API key, and got none, or one that is not valid."""
+
+
 class UnsupportedError(SandboxError, NotImplementedError):
     """This engine, or this server, can't do that."""
 

@@ -50,7 +50,7 @@ def make_engine(
     if mode.server_url is not None:
         if local:
             raise TypeError(f"{', '.join(local)}: settings of local mode only")
-        key = api_key or os.environ.get("SANDBOX_API_KEY")
+        key = api_key or os.environ.get("SANDBOX_API_KEY") or os.environ.get("THREADBOX_API_KEY")
         return RemoteEngine(mode.server_url, BlockingIo() if blocking else AsyncIo(), key, tls)
     try:
         local_mode = importlib.import_module("threadbox._local")  # loads the native library

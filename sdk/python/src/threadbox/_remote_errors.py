@@ -62,6 +62,10 @@ class RemotePermissionError(plain.SandboxError, PermissionError, requests.HTTPEr
     pass
 
 
+class RemoteAuthenticationError(plain.AuthenticationError, requests.HTTPError):
+    pass
+
+
 class RemoteUnreachableError(plain.UnreachableError, requests.ConnectionError):
     pass
 
@@ -95,6 +99,8 @@ def from_response(response: Response) -> plain.SandboxError:
         message = json.dumps(message)
     if response.status >= 500 and body.get("reference"):
         message += f" (reference {body['reference']})"
+    if response.status == 401:
+        message += "; give api_key=, or set SANDBOX_API_KEY"
     kind = _kind(response, body, message)
     error = _made(kind, message, _as_requests(response))
     if isinstance(error, plain.CommandRefusedError):
@@ -116,6 +122,7 @@ def _kind(response: Response, body: dict[str, Any], message: str) -> type[plain.
         refused = "command" in body or "forbidden_pattern" in body
         return RemoteCommandRefusedError if refused else RemoteInvalidRequestError
     kinds: dict[int, type[plain.SandboxError]] = {
+        401: RemoteAuthenticationError,
         403: RemotePermissionError,
         405: RemoteUnsupportedError,
         409: RemoteConflictError,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a server must know of its containers after a restart, in files: an engine's labels can't be
-// changed once a container is made, and its owner is known only later.
+// What a server must know after a restart of sandboxes that another system runs for it, in files:
+// what that system keeps with a sandbox can't be changed once it is made, and its owner is known
+// only later.
 #pragma once
 
 #include <chrono>
@@ -10,12 +11,13 @@
 
 #include "base/units.h"
 
-namespace tb::docker {
+namespace tb::box {
 
 struct Record {
+  std::string machine;  // as the other system calls it, if by another name than ours
   std::string label;
   Milliseconds idle{0};
-  std::chrono::system_clock::time_point used;
+  std::chrono::system_clock::time_point used = {};
 };
 
 class Records {
@@ -23,7 +25,7 @@ class Records {
   // `dir` is made if it is not there.
   explicit Records(std::string dir);
 
-  // Names this server's containers among all of an engine: random, and kept.
+  // Names this server's sandboxes among all that the other system has: random, and kept.
   const std::string& tag() const { return tag_; }
   void put(const std::string& id, const Record& record) const;
   // It was used now.
@@ -39,4 +41,4 @@ class Records {
   std::string tag_;
 };
 
-}  // namespace tb::docker
+}  // namespace tb::box

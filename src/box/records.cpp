@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "e2b/records.h"
+#include "box/records.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,10 +10,10 @@
 #include "base/id.h"
 #include "os/fd.h"
 
-namespace tb::e2b {
+namespace tb::box {
 namespace {
 
-constexpr std::uint8_t kVersion = 1;
+constexpr std::uint8_t kVersion = 2;
 
 }  // namespace
 
@@ -66,4 +66,4 @@ std::map<std::string, Record> Records::all() const {
 
 void Records::remove(const std::string& id) const { ::unlink(path(id).c_str()); }
 
-}  // namespace tb::e2b
+}  // namespace tb::box

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows beside Docker: its Engine's API, a server in front of it as the seeds describe theirs, and
+llm-sandbox. The engine is one of our own, on folders of its own."""
+import contextlib
+import os
+import pathlib
+import shutil
+import subprocess
+
+import host
+import place
+from client import Client, Threadbox, form
+from series import in_turns
+
+PEERS = pathlib.Path(__file__).resolve().parent.parent / "peers"
+PACKAGES = ["fastapi", "uvicorn", "docker", "python-multipart", "llm-sandbox[docker]"]
+CONTAINERS, SESSIONS = 5, 50
+
+
+@contextlib.contextmanager
+def engine():
+    if not shutil.which("dockerd"):
+        raise place.Missing("Docker: apt-get install docker.io")
+    try:
+        from engine import Engine  # of tests/lib, which wants pytest
+    except ImportError as error:
+        raise place.Missing(f"{error}: apt-get install python3-pytest") from error
+    made = Engine()
+    try:
+        try:
+            made.start().load()
+        except (OSError, AssertionError) as error:
+            raise place.Missing(f"dockerd can't run here: {error}") from error
+        yield made
+    finally:
+        made.remove()
+
+
+class Docker:
+    """The few calls that the rows need."""
+
+    def __init__(self, engine, image):
+        self.engine, self.image = engine, image
+        self.client = Client(engine.socket)
+
+    def create(self):
+        body = {"Image": self.image, "Cmd": ["sleep", "3600"],
+                "HostConfig": {"NetworkMode": "none", "Memory": 256 << 20}}
+        name = self.client.post("/containers/create", body)["Id"]
+        self.client.request("POST", f"/containers/{name}/start", b"{}")
+        return name
+
+    def execute(self, name):
+        body = {"Cmd": ["bash", "-c", "true"], "AttachStdout": True, "AttachStderr": True}
+        made = self.client.post(f"/containers/{name}/exec", body)["Id"]
+        self.client.request("POST", f"/exec/{made}/start", b'{"Detach":false,"Tty":false}')
+        code = self.client.get(f"/exec/{made}/json")["ExitCode"]
+        if code != 0:
+            raise AssertionError(f"docker exec ended with {code}")
+
+    def remove(self, name):
+        self.client.request("DELETE", f"/containers/{name}?force=1&v=1")
+
+    def pids(self):
+        """The engine, its shims and what runs in its containers."""
+        ours = [pid for pid in place.lib.all_pids()
+                if self.engine.dir in " ".join(place.lib.argv_of(pid))]
+        whole = set(ours)
+        for pid in ours:
+            whole.update(host.descendants(pid))
+        return whole
+
+    def used_kib(self):
+        return host.kernel_kib() + host.pss_kib(self.pids())
+
+
+def engine_rows(measured, options, docker):
+    rounds = options.peer_rounds
+    settings = {"POOL_SIZE": str(2 * rounds + 10), "POOL_REFILL_DELAY_SECONDS": "3600",
+                "MIN_POOL_SIZE": "0"}
+    with place.connected(**settings) as (_, client):
+        session, container = client.create(), docker.create()
+        in_turns(measured, rounds, [
+            ("exec, beside Docker", lambda: client.execute(session)),
+            ("Docker exec", lambda: docker.execute(container))])
+        ours, theirs = [session], [container]
+        in_turns(measured, rounds, [
+            ("create, beside Docker", lambda: ours.append(client.create())),
+            ("Docker create", lambda: theirs.append(docker.create()))])
+        for one in theirs:
+            docker.remove(one)
+        for one in ours:
+            client.cleanup(one)
+
+
+def memory_rows(measured, options, docker):
+    with place.connected(POOL_SIZE="0", MIN_POOL_SIZE="0") as (server, client):
+        keeper = server.keeper_pid()
+
+        def used():
+            return host.kernel_kib() + host.pss_kib(
+                [server.process.pid, keeper, *host.descendants(keeper)])
+        sessions, containers = [client.create()], [docker.create()]
+        for _ in range(options.turns):
+            batches = host.Batches(used)
+            sessions += [client.create() for _ in range(SESSIONS)]
+            measured.add("memory, beside Docker", batches.done(SESSIONS), "KiB")
+            batches = host.Batches(docker.used_kib)
+            containers += [docker.create() for _ in range(CONTAINERS)]
+            measured.add("Docker memory", batches.done(CONTAINERS), "KiB")
+        for one in containers:
+            docker.remove(one)
+        for one in sessions:
+            client.cleanup(one)
+
+
+@contextlib.contextmanager
+def fastapi(python, engine, image, pool):
+    """The port of bench/peers/fastapi_server.py, once its containers are ready."""
+    env = {**os.environ, "DOCKER_HOST": f"unix://{engine.socket}", "CONTAINER_IMAGE": image,
+           "POOL_SIZE": str(pool)}
+    running = subprocess.Popen([python, PEERS / "fastapi_server.py"], env=env, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        line = running.stdout.readline()
+        if not line:
+            raise place.Missing("the FastAPI server did not start")
+        port = int(line)
+        place.lib.wait_until(lambda: ready(port, pool), "the FastAPI server is ready", 120)
+        yield port
+    finally:
+        running.terminate()
+        running.wait(60)
+
+
+def ready(port, pool):
+    client = Threadbox(port)
+    with contextlib.suppress(OSError):
+        return client.get("/health")["pool_available"] >= pool
+    return False
+
+
+def seed_rows(measured, options, engine, image):
+    """The seeds' five operations, the same requests to both."""
+    megabyte = os.urandom(1 << 20)
+    python = place.environment(PACKAGES)
+    rounds = options.peer_rounds
+    settings = {"POOL_SIZE": str(2 * rounds + 10), "MIN_POOL_SIZE": "0",
+                "POOL_REFILL_DELAY_SECONDS": "3600"}
+    with fastapi(python, engine, image, 10) as port, place.connected(**settings) as (_, client):
+        sides = [("{}, beside FastAPI", client), ("FastAPI {}", Threadbox(port))]
+        works = {name: [] for name in ("execute", "upload", "download", "list")}
+        for title, side in sides:
+            session = side.create(user_id="bench", thread_id="files")
+            body, content = form(session, "one.bin", megabyte)
+            side.upload(body, content, len(megabyte))
+            for name, work in {
+                    "execute": lambda s=side, i=session: s.execute(i),
+                    "upload": lambda s=side, b=body, c=content: s.upload(b, c, len(megabyte)),
+                    "download": lambda s=side, i=session: s.download(i, "one.bin", len(megabyte)),
+                    "list": lambda s=side, i=session: s.list_files(i, 1)}.items():
+                works[name].append((title.format(name), work))
+        for each in works.values():
+            in_turns(measured, rounds, each)
+        create_rows(measured, rounds, "create", sides)
+    rounds = max(rounds // 3, 1)
+    with fastapi(python, engine, image, 0) as port, place.connected(**settings) as (_, client):
+        sides = [("{}, beside FastAPI", client), ("FastAPI {}", Threadbox(port))]
+        create_rows(measured, rounds, "create without a pool", sides)
+
+
+def create_rows(measured, rounds, name, sides):
+    for number in range(rounds):
+        for title, side in sides:
+            fields = {"user_id": "bench", "thread_id": f"t{number}"}
+            side.cleanup(measured.timed(title.format(name), lambda s=side, f=fields: s.create(**f)))
+
+
+def llm_sandbox_rows(measured, options, engine, image):
+    """A program that does one thing for each line that it is sent, and answers with a line."""
+    python = place.environment(PACKAGES)
+    env = {**os.environ, "DOCKER_HOST": f"unix://{engine.socket}", "CONTAINER_IMAGE": image}
+    running = subprocess.Popen([python, PEERS / "llm_sandbox_peer.py"], env=env, text=True,
+                               bufsize=1, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
+
+    def ask(word):
+        running.stdin.write(word + "\n")
+        if running.stdout.readline() != "done\n":
+            running.kill()
+            raise place.Missing(f"llm-sandbox: {running.stderr.read()[-300:]}")
+    try:
+        ask("open")
+        with place.connected(POOL_SIZE="10") as (_, client):
+            session = client.create()
+            in_turns(measured, options.peer_rounds, [
+                ("exec, beside llm-sandbox", lambda: client.execute(session)),
+                ("llm-sandbox exec", lambda: ask("exec"))])
+            in_turns(measured, max(options.peer_rounds // 5, 1), [
+                ("run, beside llm-sandbox", lambda: client.once()),
+                ("llm-sandbox run", lambda: ask("run"))], warmup=1)
+        ask("close")
+    finally:
+        running.stdin.close()
+        running.wait(60)
+
+
+def run(measured, options):
+    with engine() as made:
+        from engine import IMAGE
+        docker = Docker(made, IMAGE)
+        engine_rows(measured, options, docker)
+        memory_rows(measured, options, docker)
+        for what, rows in (("FastAPI + Docker server", seed_rows),
+                           ("llm-sandbox", llm_sandbox_rows)):
+            try:
+                rows(measured, options, made, IMAGE)
+            except (place.Missing, OSError, AssertionError) as error:
+                measured.skip(what, error)

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// What belongs to whoever asks. The only file of api/ that looks for sessions, threads, logs and
+// artifacts by their names (tests/tidy/check.py).
+#include "api/service.h"
+
+namespace tb::api {
+namespace {
+
+bool may_touch(const auth::Principal& who, const std::string& session) {
+  return who.session.empty() || who.session == session;
+}
+
+bool owns(const auth::Principal& who, const session::Session& session) {
+  return session.spec.tenant == who.tenant && may_touch(who, session.id);
+}
+
+std::shared_ptr<session::Session> if_owned(const Call& call,
+                                           std::shared_ptr<session::Session> session) {
+  return session && owns(call.principal, *session) ? session : nullptr;
+}
+
+}  // namespace
+
+std::shared_ptr<session::Session> find_own_session(const Service& service, const Call& call,
+                                                   const std::string& id) {
+  return if_owned(call, service.sessions.find(id));
+}
+
+std::shared_ptr<session::Session> find_own_thread(const Service& service, const Call& call,
+                                                  const std::string& thread) {
+  return if_owned(call, service.sessions.find_thread(thread, call.principal.tenant));
+}
+
+std::shared_ptr<session::Session> get_own_session(const Service& service, const Call& call) {
+  if (auto session = find_own_session(service, call, call.captured.at(0))) return session;
+  throw session::expired();
+}
+
+std::vector<std::shared_ptr<session::Session>> own_sessions(const Service& service,
+                                                            const Call& call) {
+  std::vector<std::shared_ptr<session::Session>> sessions = service.sessions.all();
+  std::erase_if(sessions, [&](const auto& session) { return !owns(call.principal, *session); });
+  return sessions;
+}
+
+awaitable<void> remove_own_session(Service& service, const Call& call, std::string id) {
+  if (!find_own_session(service, call, id)) co_return;
+  co_await service.sessions.remove(std::move(id));
+}
+
+awaitable<std::string> own_log(Service& service, const Call& call, std::string id,
+                               std::size_t most) {
+  if (!may_touch(call.principal, id)) co_return std::string{};
+  co_return co_await service.logs->read(std::move(id), call.principal.tenant, most);
+}
+
+std::vector<storage::Artifact> own_artifacts(const Service& service, const Call& call,
+                                             const std::string& session, const std::string& user) {
+  std::vector<storage::Artifact> kept =
+      service.artifacts->list(call.principal.tenant, session, user);
+  std::erase_if(kept, [&](const auto& one) { return !may_touch(call.principal, one.session); });
+  return kept;
+}
+
+storage::Artifact get_own_artifact(const Service& service, const Call& call) {
+  const std::string& id = call.captured.at(0);
+  std::optional<storage::Artifact> artifact = service.artifacts->find(id);
+  const auth::Principal& who = call.principal;
+  if (artifact && artifact->tenant == who.tenant && may_touch(who, artifact->session)) {
+    return std::move(*artifact);
+  }
+  throw Error{Code::not_found, "Artifact not found: " + id.substr(0, 64)};
+}
+
+}  // namespace tb::api

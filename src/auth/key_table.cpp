@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "auth/key_table.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <sys/random.h>
+
+#include "base/error.h"
+#include "base/sha256.h"
+#include "base/utf8.h"
+#include "os/fd.h"
+#include "store/schema.h"
+
+namespace tb::auth {
+namespace {
+
+constexpr int kBusy = 5000;  // milliseconds
+constexpr std::size_t kIdBytes = 6;
+constexpr std::size_t kSecretBytes = 32;
+constexpr std::size_t kSecretSize = 43;
+constexpr std::size_t kMaxName = 200;
+constexpr std::string_view kPrefix = "tb_";
+constexpr char kHex[] = "0123456789abcdef";
+
+constexpr const char* kMigrations[] = {
+    R"(
+CREATE TABLE keys (
+  id TEXT NOT NULL PRIMARY KEY,
+  digest TEXT NOT NULL,
+  tenant TEXT NOT NULL,
+  role TEXT NOT NULL,
+  scopes TEXT NOT NULL,
+  name TEXT NOT NULL,
+  created_ms INTEGER NOT NULL,
+  expires_ms INTEGER NOT NULL,
+  revoked_ms INTEGER NOT NULL,
+  change INTEGER NOT NULL UNIQUE
+) STRICT;
+)",
+};
+
+constexpr const char* kColumns =
+    "SELECT id, digest, tenant, role, scopes, name, created_ms, expires_ms, revoked_ms, change "
+    "FROM keys ";
+
+std::string random_bytes(std::size_t count) {
+  std::string bytes(count, '\0');
+  TB_ASSERT(::getrandom(bytes.data(), count, 0) == static_cast<ssize_t>(count));
+  return bytes;
+}
+
+std::string to_hex(std::string_view bytes) {
+  std::string text;
+  for (const char c : bytes) {
+    text += kHex[static_cast<unsigned char>(c) >> 4];
+    text += kHex[static_cast<unsigned char>(c) & 15];
+  }
+  return text;
+}
+
+std::string to_hex(const Digest& digest) {
+  return to_hex({reinterpret_cast<const char*>(digest.data()), digest.size()});
+}
+
+// A damaged one fits no secret.
+Digest from_hex(std::string_view text) {
+  Digest digest{};
+  if (text.size() != 2 * digest.size()) return digest;
+  const std::string_view digits = kHex;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::size_t value = digits.find(text[i]);
+    if (value == digits.npos) return {};
+    digest[i / 2] = static_cast<std::uint8_t>(digest[i / 2] << 4 | value);
+  }
+  return digest;
+}
+
+std::string base64url(std::string_view bytes) {
+  std::string text = base64(bytes);
+  while (text.ends_with('=')) text.pop_back();
+  for (char& c : text) c = c == '+' ? '-' : c == '/' ? '_' : c;
+  return text;
+}
+
+store::Connection connect(const std::string& path) {
+  const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
+  {
+    const os::Fd file{check(::open(path.c_str(), flags, 0600), "open " + path)};
+  }
+  store::Connection connection{path};
+  sqlite3_busy_timeout(connection.get(), kBusy);
+  // A log beside the file, and no memory that is shared: the server and whoever makes a key may be
+  // different users.
+  connection.run("PRAGMA journal_mode=DELETE");
+  connection.run("PRAGMA mmap_size=0");
+  connection.run("PRAGMA trusted_schema=OFF");
+  connection.run("PRAGMA synchronous=FULL");
+  try {
+    store::migrate(connection, kMigrations);
+  } catch (const store::SqliteError&) {
+    store::migrate(connection, kMigrations);  // another program did it meanwhile
+  }
+  return connection;
+}
+
+Key read(const store::Statement& row) {
+  Key key;
+  key.id = row.text(0);
+  key.digest = from_hex(row.text(1));
+  key.tenant = row.text(2);
+  key.role = find_role(row.text(3)).value_or(Role::readonly);
+  try {
+    key.scopes = parse_scopes(row.text(4));
+  } catch (const Error&) {
+    key.scopes = 0;  // words of a newer program: better too little than too much
+  }
+  key.name = row.text(5);
+  key.created = store::to_time(row.number(6));
+  key.expires = store::to_time(row.number(7));
+  key.revoked = store::to_time(row.number(8));
+  return key;
+}
+
+}  // namespace
+
+std::optional<KeyText> KeyText::parse(std::string_view text) {
+  if (!text.starts_with(kPrefix)) return std::nullopt;
+  text.remove_prefix(kPrefix.size());
+  if (text.size() != 2 * kIdBytes + 1 + kSecretSize || text[2 * kIdBytes] != '_') {
+    return std::nullopt;
+  }
+  return KeyText{text.substr(0, 2 * kIdBytes), text.substr(2 * kIdBytes + 1)};
+}
+
+KeyTable::KeyTable(const std::string& path) try : connection_(connect(path)) {
+} catch (const Error& error) {
+  throw Error{error.code(), "the API keys in " + path + " can't be read: " + error.what()};
+}
+
+std::string KeyTable::create(Key& key) {
+  if (!is_tenant_name(key.tenant)) {
+    throw Error{Code::invalid,
+                "a tenant's name has 1 to 64 letters, digits, dots, dashes and underscores"};
+  }
+  if (key.name.size() > kMaxName || to_utf8(key.name) != key.name) {
+    throw Error{Code::invalid, "a key's name has at most 200 bytes of UTF-8"};
+  }
+  key.id = to_hex(random_bytes(kIdBytes));
+  key.created = std::chrono::system_clock::now();
+  key.revoked = {};
+  const std::string secret = base64url(random_bytes(kSecretBytes));
+  key.digest = sha256(secret);
+  store::Statement insert{connection_,
+                          "INSERT INTO keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, "
+                          "(SELECT coalesce(max(change), 0) + 1 FROM keys))"};
+  insert
+      .bind(key.id, to_hex(key.digest), key.tenant, name_of(key.role), to_text(key.scopes),
+            key.name, store::to_number(key.created), store::to_number(key.expires))
+      .run();
+  return std::string{kPrefix} + key.id + "_" + secret;
+}
+
+bool KeyTable::revoke(const std::string& id) {
+  connection_.run("BEGIN IMMEDIATE");
+  bool found = false;
+  try {
+    store::Statement look{connection_, "SELECT 1 FROM keys WHERE id = ?1"};
+    look.bind(id);
+    while (look.step()) found = true;
+    store::Statement update{
+        connection_,
+        "UPDATE keys SET revoked_ms = ?2, change = (SELECT max(change) + 1 FROM keys) "
+        "WHERE id = ?1 AND revoked_ms = 0"};
+    update.bind(id, store::to_number(std::chrono::system_clock::now())).run();
+    connection_.run("COMMIT");
+  } catch (...) {
+    if (connection_.in_transaction()) connection_.run("ROLLBACK");
+    throw;
+  }
+  return found;
+}
+
+std::vector<Key> KeyTable::list() {
+  std::vector<Key> keys;
+  const std::string sql = std::string{kColumns} + "ORDER BY created_ms, id";
+  store::Statement rows{connection_, sql.c_str()};
+  rows.bind();
+  while (rows.step()) keys.push_back(read(rows));
+  return keys;
+}
+
+std::int64_t KeyTable::version() { return connection_.number("PRAGMA data_version"); }
+
+std::vector<Key> KeyTable::changed_since(std::int64_t& change) {
+  std::vector<Key> keys;
+  const std::string sql = std::string{kColumns} + "WHERE change > ?1 ORDER BY change";
+  store::Statement rows{connection_, sql.c_str()};
+  rows.bind(change);
+  while (rows.step()) {
+    keys.push_back(read(rows));
+    change = rows.number(9);
+  }
+  return keys;
+}
+
+void KeyTable::wait_for_nobody() { sqlite3_busy_timeout(connection_.get(), 0); }
+
+}  // namespace tb::auth
