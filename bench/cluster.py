@@ -211,8 +211,8 @@ def directory(options):
     try:
         claim = redis.call("SCRIPT", "LOAD", scripts()["claim"])
         epoch = "0123abcd-0123-0123"
-        redis.call("SET", "tb:run", "run open")
-        redis.call("HSET", "tb:workers", "worker-17", f"{epoch} 1 1 1 http://10.1.2.3:8000 9 0 1")
+        redis.call("SET", "{tb}:run", "run open")
+        redis.call("HSET", "{tb}:workers", "worker-17", f"{epoch} 1 1 1 http://10.1.2.3:8000 9 0 1")
         wire = socket.create_connection(("127.0.0.1", redis.port))
         stream = wire.makefile("rb")
 
@@ -223,9 +223,10 @@ def directory(options):
             words = []
             for _ in range(batch):
                 thread, session = uuid.uuid4(), uuid.uuid4()
-                words += [encode("EVALSHA", claim, 4, f"tb:t:{{{thread}}}", "tb:workers", "tb:run",
-                                 "tb:next", "worker-17", epoch, "run", session, 604800000),
-                          encode("SET", f"tb:s:{{{session}}}", "worker-17", "PX", 604800000)]
+                words += [encode("EVALSHA", claim, 4, f"{{tb}}:t:{thread}", "{tb}:workers",
+                                 "{tb}:run", "{tb}:next", "worker-17", epoch, "run", session,
+                                 604800000),
+                          encode("SET", f"{{tb}}:s:{session}", "worker-17", "PX", 604800000)]
             wire.sendall(b"".join(words))
             for _ in range(batch):
                 assert read_reply(stream)[0] == "claimed"

@@ -232,35 +232,6 @@ std::vector<Setting> elsewhere_settings() {
   };
 }
 
-std::vector<Setting> cluster_settings() {
-  return {
-      {"REDIS_HOST", "(none)", "the directory of a cluster; unset: this server stands alone",
-       text([](Config& c, const std::string& v) { c.redis_host = v; })},
-      {"REDIS_PORT", "6379", "its port",
-       number(1, 65535, [](Config& c, auto v) { c.redis_port = static_cast<std::uint16_t>(v); })},
-      {"REDIS_USER", "(default)", "who to be there",
-       text([](Config& c, const std::string& v) { c.redis_user = v; })},
-      {"REDIS_PASSWORD", "(none)", "and the password",
-       text([](Config& c, const std::string& v) { c.redis_password = v; })},
-      {"REDIS_DB", "0", "the number of its database",
-       number(0, 1023, [](Config& c, auto v) { c.redis_database = static_cast<unsigned>(v); })},
-      {"REDIS_TLS", "false", "true: speak TLS to it",
-       flag([](Config& c, bool v) { c.redis_tls = v; })},
-      {"REDIS_CA_FILE", "(system's)", "certificates to trust for that, in PEM",
-       text([](Config& c, const std::string& v) { c.redis_ca_file = v; })},
-      {"ADVERTISE_URL", "http://HOST:PORT", "where others of the cluster reach this worker",
-       text([](Config& c, const std::string& v) { c.advertise_url = v; })},
-      {"CLUSTER_LEASE_MS", "10000", "silence after which a worker's threads are given to others",
-       number(500, 600000, [](Config& c, auto v) { c.cluster_lease = Milliseconds{v}; })},
-      {"CLUSTER_OUTAGE_SECONDS", "900", "that sandboxes live on while no worker reaches Redis",
-       number(0, kMany, [](Config& c, auto v) { c.cluster_outage = std::chrono::seconds{v}; })},
-      {"CLUSTER_SECRET", "(none)", "the same for all of a cluster: how they know each other",
-       text([](Config& c, const std::string& v) { c.cluster_secret = v; })},
-      {"WORKERS", "(those in Redis)", "of a coordinator: URLs of workers, with commas",
-       words([](Config& c, std::vector<std::string> v) { c.workers = std::move(v); })},
-  };
-}
-
 #ifdef TB_LIBRARY
 // Only a server has a port and connects to others: a library has neither the settings nor what
 // checks them.
@@ -380,7 +351,7 @@ const std::vector<Setting>& settings() {
     for (const auto& group :
          {serving_settings, port_settings, pool_settings, limits_settings, sessions_settings,
           storage_settings, docker_settings, outgoing_settings, cluster_settings, token_settings,
-          elsewhere_settings, logging_settings, audit_settings}) {
+          checkpoint_settings, elsewhere_settings, logging_settings, audit_settings}) {
       for (Setting& setting : group()) all.push_back(std::move(setting));
     }
     return all;

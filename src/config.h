@@ -47,6 +47,17 @@ struct JwtConfig {
   bool any() const { return !secret.empty() || !jwks_file.empty() || !jwks_url.empty(); }
 };
 
+// Files of threads that outlive their server.
+struct CheckpointConfig {
+  std::string store;  // a directory, or s3://bucket/prefix; empty: none are kept
+  std::chrono::seconds delay{2};
+  std::string endpoint;  // empty: Amazon's
+  std::string region = "us-east-1";
+  std::string key_id;
+  std::string secret;
+  std::string ca_file;  // empty: the system's
+};
+
 struct Config {
   std::string host = "127.0.0.1";
   std::uint16_t port = 5000;
@@ -127,12 +138,21 @@ struct Config {
   std::string redis_password;
   unsigned redis_database = 0;
   bool redis_tls = false;
-  std::string redis_ca_file;  // empty: the system's
-  std::string advertise_url;  // empty: http://HOST:PORT
+  std::string redis_ca_file;                 // empty: the system's
+  std::vector<std::string> redis_sentinels;  // host:port
+  std::string redis_master = "mymaster";
+  std::string redis_sentinel_password;
+  std::vector<std::string> redis_cluster;  // host:port
+  std::string advertise_url;               // empty: http://HOST:PORT
   Milliseconds cluster_lease = 10s;
   std::chrono::seconds cluster_outage{900};
   std::string cluster_secret;
   std::vector<std::string> workers;  // of a coordinator, beside those in Redis
+  CheckpointConfig checkpoints;
+  // There is a Redis to be found by.
+  bool clustered() const {
+    return !redis_host.empty() || !redis_sentinels.empty() || !redis_cluster.empty();
+  }
 };
 
 // One row of the table: shown by `threadbox serve --help` and docs/operating.md.

@@ -84,4 +84,8 @@ inline Apply unsupported(const char* why) {
   return [=](Config&, const std::string&) -> std::string { return why; };
 }
 
+// ---- rows that have files of their own ----
+std::vector<Setting> cluster_settings();
+std::vector<Setting> checkpoint_settings();
+
 }  // namespace tb::rules

@@ -81,6 +81,12 @@ int run_keeper(KeeperFlags& flags) {
   return tb::jail::run_keeper(flags.options);
 }
 
+CLI::App* add_drain(CLI::App& app, bool& undo) {
+  auto* drain = app.add_subcommand("drain", "send all sessions of this worker to others");
+  drain->add_flag("--undo", undo, "let it take sessions again");
+  return drain;
+}
+
 CLI::App* add_run(CLI::App& app, tb::cli::RunOptions& options) {
   auto* run = app.add_subcommand("run", "run one command in a throw-away sandbox");
   run->add_option("command", options.command, "bash text")->required();
@@ -133,16 +139,15 @@ int dispatch(int argc, char** argv) {
   auto* serve = app.add_subcommand("serve", "answer HTTP requests");
   auto* coordinator = app.add_subcommand("coordinator", "pass requests on to workers");
   for (CLI::App* each : {serve, coordinator}) each->footer(settings_help());
-
+  bool undo = false;
+  auto* drain = add_drain(app, undo);
   auto* stop = app.add_subcommand("stop", "end server, keeper and all sandboxes of STATE_DIR");
 
   bool json = false;
   auto* doctor = app.add_subcommand("doctor", "show which barriers this host gives");
   doctor->add_flag("--json", json, "as JSON");
-
   tb::cli::RunOptions run_options;
   auto* run = add_run(app, run_options);
-
   tb::cli::BenchOptions bench_options;
   auto* bench = app.add_subcommand("bench", "measure this machine");
   add_bench_options(*bench, bench_options);
@@ -154,7 +159,7 @@ int dispatch(int argc, char** argv) {
   KeyFlags key_flags;
   auto* keys = add_keys(app, key_flags);
   Sources sources;
-  for (CLI::App* each : {serve, coordinator, stop, doctor, run, bench, secret, show,
+  for (CLI::App* each : {serve, coordinator, drain, stop, doctor, run, bench, secret, show,
                          key_flags.create, key_flags.list, key_flags.revoke}) {
     add_settings(*each, sources);
   }
@@ -177,6 +182,7 @@ int dispatch(int argc, char** argv) {
   if (*keeper) return tb::cli::keeper(config);
   if (*show) return tb::cli::show_config(tb::show_settings(config, given), json);
   if (*secret) return tb::cli::secret(config);
+  if (*drain) return tb::cli::drain(config, undo);
   if (*keys) return run_keys(config, key_flags);
   if (*stop) return tb::cli::stop(config);
   if (*doctor) return tb::cli::doctor(config, json);

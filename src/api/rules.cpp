@@ -28,7 +28,14 @@ constexpr Row kRows[] = {
     {"GET", "/docs", Access::open},
     {"GET", "/redoc", Access::open},
 
-    {"GET", "/cluster/redis", Access::open},  // it has a secret of its own
+    // They have a secret of their own.
+    {"GET", "/cluster/redis", Access::open},
+    {"POST", "/cluster/arrivals", Access::open},
+    {"POST", "/cluster/arrivals/{}", Access::open},
+    {"GET", "/cluster/leaving/{}", Access::open},
+    {"POST", "/admin/drain", Access::open},
+    {"GET", "/admin/drain", Access::open},
+    {"DELETE", "/admin/drain", Access::open},
 
     {"GET", "/metrics", Access::read, false, true},
 

@@ -21,16 +21,18 @@ constexpr const char* kUser = "sandboxuser";
 constexpr std::size_t kMaxName = 512;  // of a thread that is shown
 
 json::object render(const session::Session& session, const Service& service) {
-  return {{"session_id", session.id},
-          {"thread_id", session.spec.thread},
-          {"workspace_dir", kWorkspace},
-          {"workspace", kWorkspace},
-          {"user", kUser},
-          {"worker", service.worker_id},
-          {"policy", session.spec.policy},
-          {"created_at", iso8601(session.created)},
-          {"last_activity", iso8601(session.last_activity)},
-          {"expires_at", iso8601(session.expires())}};
+  json::object body{{"session_id", session.id},
+                    {"thread_id", session.spec.thread},
+                    {"workspace_dir", kWorkspace},
+                    {"workspace", kWorkspace},
+                    {"user", kUser},
+                    {"worker", service.worker_id},
+                    {"policy", session.spec.policy},
+                    {"created_at", iso8601(session.created)},
+                    {"last_activity", iso8601(session.last_activity)},
+                    {"expires_at", iso8601(session.expires())}};
+  tell_files_age(body, session);
+  return body;
 }
 
 awaitable<http::Response> create_session(Service& service, Call& call) {

@@ -10,6 +10,7 @@
 #include "base/spool.h"
 #include "hooks/deliveries.h"
 #include "session/metrics.h"
+#include "session/moves.h"
 #include "session/sessions.h"
 #include "shell/runs.h"
 #include "storage/artifacts.h"
@@ -58,6 +59,7 @@ struct Service {
   storage::SessionLogs* logs = nullptr;
   const auth::SessionTokens* tokens = nullptr;
   session::Directory* directory = nullptr;  // null: this server stands alone
+  session::Moves* moves = nullptr;          // the same
   std::string cluster_secret = {};
   std::chrono::seconds create_wait{0};  // that a creation waits for a place of the pool
 };

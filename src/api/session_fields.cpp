@@ -77,4 +77,12 @@ session::SessionSpec read_session(const json::object& body, const Service& servi
   return spec;
 }
 
+void tell_files_age(json::object& body, const session::Session& session) {
+  if (!session.files_of) return;
+  const auto age = session.created - *session.files_of;
+  body["files_kept_at"] = iso8601(*session.files_of);
+  body["files_age_seconds"] =
+      std::max<std::int64_t>(0, std::chrono::duration_cast<std::chrono::seconds>(age).count());
+}
+
 }  // namespace tb::api

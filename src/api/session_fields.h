@@ -20,4 +20,7 @@ session::SessionSpec read_session(const boost::json::object& body, const Service
 // What a body or a query calls a thread, a user, or one of the registry. Throws HttpError 400.
 void check_name(const std::string& name, const char* field);
 
+// Of one that began with files that were kept before: from when they are.
+void tell_files_age(boost::json::object& body, const session::Session& session);
+
 }  // namespace tb::api

@@ -50,19 +50,21 @@ json::array render(const std::vector<sandbox::Mount>& mounts) {
 }
 
 json::object render(const session::Session& session) {
-  return {{"session_id", session.id},
-          {"sandbox_id", session.id},
-          {"provider", session.spec.provider},
-          {"environment", or_null(session.spec.environment)},
-          {"agent", or_null(session.spec.agent)},
-          {"thread_id", session.spec.thread},
-          {"user_id", session.spec.user},
-          {"policy", session.spec.policy},
-          {"volumes", render(session.spec.mounts)},
-          {"sandbox", runs(session) ? "running" : "asleep"},
-          {"created_at", iso8601(session.created)},
-          {"last_activity", iso8601(session.last_activity)},
-          {"expires_at", iso8601(session.expires())}};
+  json::object body{{"session_id", session.id},
+                    {"sandbox_id", session.id},
+                    {"provider", session.spec.provider},
+                    {"environment", or_null(session.spec.environment)},
+                    {"agent", or_null(session.spec.agent)},
+                    {"thread_id", session.spec.thread},
+                    {"user_id", session.spec.user},
+                    {"policy", session.spec.policy},
+                    {"volumes", render(session.spec.mounts)},
+                    {"sandbox", runs(session) ? "running" : "asleep"},
+                    {"created_at", iso8601(session.created)},
+                    {"last_activity", iso8601(session.last_activity)},
+                    {"expires_at", iso8601(session.expires())}};
+  tell_files_age(body, session);
+  return body;
 }
 
 awaitable<http::Response> create(Service& service, Call& call) {

@@ -8,9 +8,12 @@
 #include "http/client.h"
 #include "http/listener.h"
 #include "net/url.h"
+#include "redis/locate.h"
 
 namespace tb::cli {
 namespace {
+
+constexpr std::uint16_t kSentinelPort = 26379;
 
 cluster::Membership::Settings membership_settings(const Config& config, ClusterStart start) {
   if (!cluster::good_worker_id(config.worker_id)) {
@@ -37,6 +40,15 @@ redis::Settings redis_settings(const Config& config) {
   settings.user = config.redis_user;
   settings.password = config.redis_password;
   settings.database = config.redis_database;
+  for (const std::string& one : config.redis_sentinels) {
+    settings.sentinels.push_back(redis::parse_node(one, kSentinelPort));
+  }
+  settings.master = config.redis_master;
+  settings.sentinel_password = config.redis_sentinel_password;
+  for (const std::string& one : config.redis_cluster) {
+    settings.cluster.push_back(redis::parse_node(one, config.redis_port));
+  }
+  settings.cluster_key = cluster::kRun;
   settings.tls = config.redis_tls;
   if (!config.redis_ca_file.empty()) {
     std::ifstream file{config.redis_ca_file};
@@ -48,6 +60,32 @@ redis::Settings redis_settings(const Config& config) {
     }
   }
   return settings;
+}
+
+// Nobody would end others' sandboxes when the lease has run out and this server is dead.
+void check_cluster(const Config& config) {
+  if (!config.clustered()) return;
+  if (config.docker) {
+    throw Error{Code::invalid,
+                "REDIS_HOST: containers can't be kept by a lease yet; a worker of a cluster has "
+                "native sandboxes only: unset DOCKER_HOST and SANDBOX_PROVIDER"};
+  }
+  if (!config.e2b.key.empty()) {
+    throw Error{Code::invalid,
+                "REDIS_HOST: sandboxes at E2B can't be kept by a lease yet; a worker of a cluster "
+                "has native sandboxes only: unset E2B_API_KEY and SANDBOX_PROVIDER"};
+  }
+}
+
+std::optional<ClusterStart> start_of_cluster(const Config& config, int listener) {
+  if (!config.clustered()) return std::nullopt;
+  ClusterStart start;
+  start.redis = redis_settings(config);
+  start.url = config.advertise_url;
+  if (start.url.empty()) {
+    start.url = "http://" + config.host + ":" + std::to_string(http::port_of(listener));
+  }
+  return start;
 }
 
 Cluster::Cluster(asio::any_io_executor executor, const Config& config, ClusterStart start)
@@ -80,10 +118,39 @@ void Cluster::open(session::Sessions& sessions, native::NativeProvider& provider
     return owned;
   };
   worker.give_up = [&sessions](std::string id) -> awaitable<void> {
-    co_await sessions.remove(std::move(id));
+    co_await sessions.give_up(std::move(id));
   };
   worker.ask_peer = [this](std::string url) { return ask_peer(std::move(url)); };
   membership_.open(std::move(worker));
+  auto stop = [&provider](std::string id) -> awaitable<void> {
+    co_await provider.keeper().destroy(std::move(id), true);
+  };
+  cluster::Mover::Parts parts{sessions, membership_, secret_, stop};
+  mover_ = std::make_unique<cluster::Mover>(executor_, std::move(parts));
+}
+
+void Cluster::add_metrics(Registry& registry) {
+  const auto add = [&](const char* name, const char* help, auto read) {
+    registry.gauge(name, help).read_by([read] { return static_cast<double>(read()); });
+  };
+  add("threadbox_cluster_redis_connected", "1: this worker reaches the directory.",
+      [this] { return membership_.connected() ? 1 : 0; });
+  add("threadbox_cluster_lease_seconds",
+      "How long this worker goes on if it can't renew its lease from now on.",
+      [this] { return static_cast<double>(membership_.lease_left().count()) / 1000; });
+  add("threadbox_cluster_other_workers", "Other workers in the directory.",
+      [this] { return membership_.others(); });
+  add("threadbox_cluster_redis_commands", "Commands that this server has sent to Redis.",
+      [this] { return membership_.commands_sent(); });
+  add("threadbox_cluster_draining", "1: this worker is being drained.",
+      [this] { return membership_.draining() ? 1 : 0; });
+  add("threadbox_cluster_sessions_moved", "Sessions that went to other workers in this draining.",
+      [this] { return mover_ ? mover_->state().moved : 0; });
+}
+
+awaitable<void> Cluster::close() {
+  if (mover_) co_await mover_->close();
+  co_await membership_.close();
 }
 
 awaitable<bool> Cluster::ask_peer(std::string url) {

@@ -5,7 +5,9 @@
 #include <memory>
 #include <optional>
 
+#include "base/metrics.h"
 #include "cluster/membership.h"
+#include "cluster/mover.h"
 #include "config.h"
 #include "native/provider.h"
 #include "net/resolver.h"
@@ -22,8 +24,7 @@ struct ClusterStart {
   std::string url;  // that others reach us at
 };
 
-// Throws Error{invalid} for what a worker of a cluster can't have: nobody would end others'
-// sandboxes when the lease has run out and this server is dead.
+// Throws Error{invalid} for settings that can't go together with a cluster.
 void check_cluster(const Config& config);
 // Empty: this server stands alone.
 std::optional<ClusterStart> start_of_cluster(const Config& config, int listener);
@@ -33,8 +34,10 @@ class Cluster {
   Cluster(asio::any_io_executor executor, const Config& config, ClusterStart start);
 
   session::Directory& directory() { return membership_; }
+  session::Moves& moves() { return *mover_; }  // once it is open
   void open(session::Sessions& sessions, native::NativeProvider& provider);
-  awaitable<void> close() { return membership_.close(); }
+  awaitable<void> close();
+  void add_metrics(Registry& registry);
 
  private:
   awaitable<bool> ask_peer(std::string url);
@@ -44,6 +47,7 @@ class Cluster {
   const Milliseconds patience_;
   net::Resolver resolver_;
   cluster::Membership membership_;
+  std::unique_ptr<cluster::Mover> mover_;
 };
 
 }  // namespace tb::cli

@@ -18,6 +18,10 @@ int serve(const Config& config);
 // In front of the workers of a cluster: passes everything on to the one that it is meant for.
 int coordinator(const Config& config);
 
+// Asks the worker of these settings to send its sessions away, and waits until it has; `undo`: asks
+// it to take sessions again.
+int drain(const Config& config, bool undo);
+
 // Prints the secret that callbacks are signed with; made now if there was none.
 int secret(const Config& config);
 

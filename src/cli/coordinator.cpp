@@ -20,7 +20,7 @@ namespace {
 
 cluster::Fleet::Settings fleet_settings(const Config& config) {
   cluster::Fleet::Settings settings;
-  if (!config.redis_host.empty()) settings.redis = redis_settings(config);
+  if (config.clustered()) settings.redis = redis_settings(config);
   settings.urls = config.workers;
   settings.lease = config.cluster_lease;
   if (!settings.redis && settings.urls.empty()) {

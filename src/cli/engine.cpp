@@ -86,6 +86,8 @@ void prepare_state(const Config& config) {
     check_reachable("STATE_DIR", fs::absolute(config.state_dir));
     check_reachable("STORAGE_PATH", fs::absolute(storage).parent_path());
     if (!audit.empty()) check_reachable("AUDIT_LOG", fs::absolute(audit).parent_path());
+    const std::string& shared = config.checkpoints.store;
+    if (shared.starts_with('/')) check_reachable("WORKSPACE_STORE", shared);
   }
   for (const std::string& dir : {output, store, docker, e2b, auth, storage, audit}) {
     if (dir.empty()) continue;

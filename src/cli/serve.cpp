@@ -12,6 +12,7 @@
 #include "api/service.h"
 #include "cli/access.h"
 #include "cli/audit.h"
+#include "cli/checkpoints.h"
 #include "cli/cluster.h"
 #include "cli/commands.h"
 #include "cli/descriptors.h"
@@ -63,7 +64,7 @@ class Program {
   Program(asio::io_context& loop, const Config& config, registry::Registry& registry,
           const os::Supervisor& supervisor, HookFiles files, std::string e2b_authorities,
           std::optional<ClusterStart> start, PortTls* tls, auth::Authenticator& guard,
-          ServerQuotas& quotas)
+          ServerQuotas& quotas, CheckpointStart kept)
       : config_(config),
         tls_(tls),
         quotas_(quotas),
@@ -84,11 +85,12 @@ class Program {
                  {config.volume_size, config.max_volume_size, config.max_volumes},
                  config.environment),
         cluster_(make_cluster(loop, config, std::move(start))),
-        sessions_(
-            loop.get_executor(),
-            {sandboxes_.providers(), store_, events_, registry, &hooks_.callbacks(), &volumes_,
-             &logs_, cluster_ ? &cluster_->directory() : nullptr, &quotas_.limits()},
-            {pool_settings(config), config.policy, config.session_timeout}),
+        checkpoints_(make_checkpoints(loop.get_executor(), config, std::move(kept))),
+        sessions_(loop.get_executor(),
+                  {sandboxes_.providers(), store_, events_, registry, &hooks_.callbacks(),
+                   &volumes_, &logs_, cluster_ ? &cluster_->directory() : nullptr,
+                   checkpoints_.get(), &quotas_.limits()},
+                  {pool_settings(config), config.policy, config.session_timeout}),
         service_(service_of(config, sessions_, metrics_)),
         runs_(loop.get_executor()),
         contexts_(loop.get_executor(), sessions_, runs_, {config.output.inline_bytes}),
@@ -110,14 +112,7 @@ class Program {
     if (tls_) tls_->watch(loop.get_executor(), &metrics_);
     metrics_.http_connections.read_by(
         [this] { return static_cast<double>(server_.connections()); });
-    provider_.on_lost([this](bool in_order) {
-      if (stopping_) return;
-      if (!in_order) {
-        log(LogLevel::error, "keeper_lost");
-        code_ = 1;  // a supervisor starts us again, and we start a new keeper
-      }
-      request_stop();
-    });
+    provider_.on_lost([this](bool in_order) { keeper_lost(in_order); });
   }
 
   void request_stop() {
@@ -159,10 +154,12 @@ class Program {
     co_await logs_.sweep();
     if (cluster_) {
       cluster_->open(sessions_, provider_);
+      service_.moves = &cluster_->moves();
     } else {
       const jail::Lease none;
       provider_.keeper().tell(none);
     }
+    if (checkpoints_) checkpoints_->open(sessions_);
     const std::uint16_t port = http::port_of(listener);
     guard_.open();
     if (tls_) {
@@ -175,6 +172,7 @@ class Program {
     while (!stopping_) co_await stop_.wait();
     supervisor_.tell("STOPPING=1");
     co_await server_.close(config_.shutdown_grace);
+    if (checkpoints_) co_await checkpoints_->close();
     if (cluster_) co_await cluster_->close();
     if (tls_) co_await tls_->close();
     co_await guard_.close();
@@ -191,12 +189,23 @@ class Program {
   }
 
  private:
+  void keeper_lost(bool in_order) {
+    if (stopping_) return;
+    if (!in_order) {
+      log(LogLevel::error, "keeper_lost");
+      code_ = 1;  // a supervisor starts us again, and we start a new keeper
+    }
+    request_stop();
+  }
+
   void complete_service() {
     service_.artifacts = &artifacts_;
     service_.volumes = &volumes_;
     service_.logs = &logs_;
     if (cluster_) service_.directory = &cluster_->directory();
     service_.cluster_secret = config_.cluster_secret;
+    if (cluster_) cluster_->add_metrics(metrics_.registry);
+    if (checkpoints_) add_metrics(metrics_.registry, *checkpoints_);
   }
 
   void add_routes() {
@@ -310,6 +319,7 @@ class Program {
   storage::SessionLogs logs_;
   storage::Volumes volumes_;
   std::unique_ptr<Cluster> cluster_;
+  std::unique_ptr<checkpoints::Checkpoints> checkpoints_;  // null: files go with this server
   session::Sessions sessions_;
   api::Service service_;
   shell::Runs runs_;
@@ -332,6 +342,7 @@ int serve(const Config& config) {
   set_log(config.log_level, config.log_json);
   raise_file_limit(config.max_connections);
   check_cluster(config);
+  CheckpointStart kept = prepare_checkpoints(config);
   registry::Registry registry = load_registry(config);  // while all files can be read
   check_exposure(config);
   const std::unique_ptr<PortTls> tls = PortTls::read(config);
@@ -356,7 +367,8 @@ int serve(const Config& config) {
                   std::move(start),
                   tls.get(),
                   guard,
-                  quotas};
+                  quotas,
+                  std::move(kept)};
   Signals signals{loop};
   for (const int end : {SIGTERM, SIGINT}) signals.on(end, [&] { program.request_stop(); });
   signals.on(SIGHUP, [&] { program.reload(); });

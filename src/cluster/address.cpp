@@ -157,6 +157,15 @@ Addressee read_body(const http::Request& request, std::string_view begun) {
   return read_json(begun);
 }
 
+std::vector<http::Header> caller_of(const http::Request& request) {
+  std::vector<http::Header> headers;
+  for (const char* name : {"Authorization", "X-API-Key"}) {
+    if (const auto value = request.headers.find(name))
+      headers.push_back({name, std::string{*value}});
+  }
+  return headers;
+}
+
 bool creates_session(const http::Request& request) {
   if (request.method != "POST") return false;
   std::string_view path = request.path;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "http/message.h"
 
@@ -23,6 +24,9 @@ Addressee read_target(const http::Request& request);
 // From the beginning of a body: JSON with "session_id" or "thread_id" at its top, or a form with
 // such fields. Finds nothing in what is neither.
 Addressee read_body(const http::Request& request, std::string_view begun);
+
+// The headers by which a worker knows who asks.
+std::vector<http::Header> caller_of(const http::Request& request);
 
 // Whether it makes a session, if it names none.
 bool creates_session(const http::Request& request);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/coordinator.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/log.h"
 
@@ -23,11 +25,40 @@ struct UnderWay {
   http::Relay::Passage& passage;
 };
 
+// Of a worker's 421: who has it.
+std::string worker_in(const std::string& body) {
+  const std::string marker = "\"worker\":\"";
+  const std::size_t at = body.find(marker);
+  if (at == body.npos) return {};
+  const std::size_t begin = at + marker.size();
+  return body.substr(begin, body.find('"', begin) - begin);
+}
+
 http::HttpError later(std::string text) {
   return http::HttpError{503, std::move(text), {{"Retry-After", "1"}}};
 }
 
 }  // namespace
+
+Coordinator::Coordinator(asio::any_io_executor executor, Fleet& fleet)
+    : fleet_(fleet),
+      relay_(executor),
+      requests_(registry_.counter("threadbox_coordinator_requests_total",
+                                  "Requests that were to be passed on.")),
+      unanswered_(registry_.counter("threadbox_coordinator_unanswered_total",
+                                    "Times that a worker did not answer.")) {
+  const auto add = [&](const char* name, const char* help, auto read) {
+    registry_.gauge(name, help).read_by([read] { return static_cast<double>(read()); });
+  };
+  add("threadbox_coordinator_redis_connected", "1: this coordinator reaches the directory.",
+      [this] { return fleet_.directory_connected() ? 1 : 0; });
+  add("threadbox_coordinator_workers", "Workers that are known here.",
+      [this] { return fleet_.all().size(); });
+  add("threadbox_coordinator_workers_healthy", "Those that requests are sent to.", [this] {
+    const auto all = fleet_.all();
+    return std::count_if(all.begin(), all.end(), [](const auto& one) { return one->healthy; });
+  });
+}
 
 awaitable<void> Coordinator::handle(http::Exchange& exchange) {
   if (answers_itself(exchange.request())) {
@@ -35,8 +66,22 @@ awaitable<void> Coordinator::handle(http::Exchange& exchange) {
     co_await exchange.respond(std::move(response));
     co_return;
   }
+  requests_.add();
   const Asked asked = co_await read(exchange);
   co_await pass_on(exchange, asked);
+}
+
+// What is asked of one worker by its name, and what only workers ask each other.
+std::shared_ptr<Worker> Coordinator::find_named(const http::Request& request) const {
+  if (request.path.starts_with("/cluster/")) {
+    throw http::HttpError{404, "only workers ask each other for this"};
+  }
+  if (!request.path.starts_with("/admin/")) return nullptr;
+  const std::string* name = request.find_query("worker");
+  if (!name) throw http::HttpError{400, "name one of the workers: ?worker=…"};
+  std::shared_ptr<Worker> worker = fleet_.find(*name);
+  if (!worker) throw http::HttpError{404, "there is no such worker: GET /cluster/workers"};
+  return worker;
 }
 
 awaitable<Coordinator::Asked> Coordinator::read(http::Exchange& exchange) {
@@ -44,6 +89,7 @@ awaitable<Coordinator::Asked> Coordinator::read(http::Exchange& exchange) {
   Asked asked;
   asked.addressee = read_target(request);
   asked.creates = creates_session(request);
+  asked.caller = caller_of(request);
   const std::optional<std::uint64_t> length = exchange.body_length();
   if (length && *length == 0) asked.whole = true;
   if (asked.whole || !asked.addressee.empty()) co_return asked;
@@ -77,12 +123,12 @@ awaitable<std::shared_ptr<Worker>> Coordinator::place(const Asked& asked) {
   const Addressee& addressee = asked.addressee;
   Place found;
   if (!addressee.session.empty()) {
-    found = co_await fleet_.find_session(addressee.session);
+    found = co_await fleet_.find_session(addressee.session, asked.caller);
     if (!found.worker && !found.certain) {
       throw later("no worker that answers has this session, and Redis can't be reached");
     }
   } else if (!addressee.thread.empty()) {
-    found = co_await fleet_.find_thread(addressee.thread);
+    found = co_await fleet_.find_thread(addressee.thread, asked.caller);
     if (!found.worker && !found.certain) {
       throw later("no new sessions while Redis can't be reached");
     }
@@ -95,7 +141,8 @@ awaitable<std::shared_ptr<Worker>> Coordinator::place(const Asked& asked) {
 }
 
 awaitable<void> Coordinator::pass_on(http::Exchange& exchange, const Asked& asked) {
-  std::shared_ptr<Worker> worker = co_await place(asked);
+  std::shared_ptr<Worker> worker = find_named(exchange.request());
+  if (!worker) worker = co_await place(asked);
   for (int i = 0; i < kAttempts; ++i) {
     std::shared_ptr<Worker> next = co_await attempt(exchange, asked, worker);
     if (!next) co_return;
@@ -118,6 +165,7 @@ awaitable<std::shared_ptr<Worker>> Coordinator::attempt(http::Exchange& exchange
     problem = error.what();
   }
   if (!problem.empty()) {
+    unanswered_.add();
     fleet_.avoid(*worker);
     log(LogLevel::warning, "worker_not_reached", {{"worker", worker->id}, {"error", problem}});
     const bool elsewhere = asked.creates && asked.whole && asked.addressee.thread.empty();
@@ -132,21 +180,25 @@ awaitable<std::shared_ptr<Worker>> Coordinator::attempt(http::Exchange& exchange
     problem = error.what();
   }
   if (!head) {
+    unanswered_.add();
     fleet_.avoid(*worker);
     throw later("worker " + worker->id + " went away: " + problem);
   }
-  if (head->status == 421 && asked.whole) {
+  if (head->status == 421) {
     const std::string body = co_await passage.read_body(kMostAnswer);
-    const std::string marker = "\"worker\":\"";
-    const std::size_t at = body.find(marker);
-    const std::size_t begin = at + marker.size();
-    std::shared_ptr<Worker> owner;
-    if (at != body.npos) owner = fleet_.find(body.substr(begin, body.find('"', begin) - begin));
+    std::shared_ptr<Worker> owner = fleet_.find(worker_in(body));
+    if (owner && !asked.addressee.session.empty()) {
+      fleet_.remember(asked.addressee.session, owner->id);
+    }
     if (!owner) throw later("the thread's worker is not known here yet");
+    if (!asked.whole) throw later("the session has moved: send it again");
     co_return owner;
   }
   if (head->status == 404 && !asked.addressee.session.empty()) {
-    fleet_.forget(asked.addressee.session);
+    const std::shared_ptr<Worker> other = co_await find_again(asked, *worker);
+    if (other && asked.whole) co_await passage.read_body(kMostAnswer);
+    if (other && asked.whole) co_return other;
+    if (other) throw later("the session has moved: send it again");
   }
   if (asked.creates && head->status < 500) {
     http::Response copy = *head;
@@ -155,6 +207,18 @@ awaitable<std::shared_ptr<Worker>> Coordinator::attempt(http::Exchange& exchange
     co_await passage.pass();
   }
   co_return nullptr;
+}
+
+// A session that this worker does not have, and had when we last heard of it, may have moved. Null:
+// nobody else has it.
+awaitable<std::shared_ptr<Worker>> Coordinator::find_again(const Asked& asked,
+                                                           const Worker& worker) {
+  fleet_.forget(asked.addressee.session);
+  if (!fleet_.directory_connected()) co_return nullptr;
+  const std::string asked_before = worker.id;
+  const Place place = co_await fleet_.find_session(asked.addressee.session, asked.caller);
+  const bool another = place.worker && place.worker->id != asked_before;
+  co_return another ? place.worker : nullptr;
 }
 
 // The session will be asked for soon, most likely here.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "base/metrics.h"
 #include "cluster/address.h"
 #include "cluster/fleet.h"
 #include "http/exchange.h"
@@ -15,7 +16,7 @@ namespace tb::cluster {
 
 class Coordinator {
  public:
-  Coordinator(asio::any_io_executor executor, Fleet& fleet) : fleet_(fleet), relay_(executor) {}
+  Coordinator(asio::any_io_executor executor, Fleet& fleet);
 
   awaitable<void> handle(http::Exchange& exchange);
 
@@ -25,12 +26,15 @@ class Coordinator {
     std::string begun;   // of the body
     bool whole = false;  // that is all of it: it can be sent again
     bool creates = false;
+    std::vector<http::Header> caller;  // by which a worker knows who asks
   };
   awaitable<Asked> read(http::Exchange& exchange);
+  std::shared_ptr<Worker> find_named(const http::Request& request) const;
   awaitable<std::shared_ptr<Worker>> place(const Asked& asked);
   awaitable<void> pass_on(http::Exchange& exchange, const Asked& asked);
   awaitable<std::shared_ptr<Worker>> attempt(http::Exchange& exchange, const Asked& asked,
                                              std::shared_ptr<Worker> worker);
+  awaitable<std::shared_ptr<Worker>> find_again(const Asked& asked, const Worker& worker);
   awaitable<void> pass_created(http::Exchange& exchange, http::Relay::Passage& passage,
                                http::Response head, const Worker& worker);
 
@@ -39,10 +43,14 @@ class Coordinator {
   awaitable<http::Response> answer(http::Exchange& exchange);
   http::Response health() const;
   http::Response workers() const;
+  http::Response metrics() const;
   awaitable<http::Response> sessions(http::Exchange& exchange);
 
   Fleet& fleet_;
   http::Relay relay_;
+  Registry registry_;
+  Counter& requests_;
+  Counter& unanswered_;
 };
 
 }  // namespace tb::cluster

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What this worker has, as the directory knows it: claimed, released, and restored when the
 // directory or our life in it was lost.
+#include <algorithm>
+
 #include "base/boottime.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -21,17 +23,23 @@ redis::Command hint(const std::string& session, const std::string& worker) {
 
 void add_release(std::vector<redis::Command>& commands, const Owned& one,
                  const std::string& worker) {
-  commands.push_back({"DEL", session_key(one.session)});
+  commands.push_back(
+      redis::Client::by_hash(scripts::drop_hint(), {session_key(one.session)}, {worker}));
   if (one.thread.empty()) return;
   commands.push_back(
       redis::Client::by_hash(scripts::release(), {thread_key(one.thread)}, {worker, one.session}));
 }
 
-// Two commands, always.
+// Two commands, always; the second says whether it is ours.
 void add_restore(std::vector<redis::Command>& commands, const Owned& one, const std::string& worker,
                  const std::string& epoch, bool owner) {
+  if (one.thread.empty()) {
+    commands.push_back({"PING"});
+    commands.push_back(redis::Client::by_hash(
+        scripts::restore_hint(), {session_key(one.session), kWorkers}, {worker, kTimeToLive}));
+    return;
+  }
   commands.push_back(hint(one.session, worker));
-  if (one.thread.empty()) return commands.push_back({"PING"});
   commands.push_back(redis::Client::by_hash(scripts::restore(), {thread_key(one.thread), kWorkers},
                                             {worker, epoch, std::to_string(one.claim), one.session,
                                              kTimeToLive, owner ? "owner" : "heir"}));
@@ -84,10 +92,14 @@ awaitable<void> Membership::tell_releases() {
     std::vector<redis::Command> commands;
     for (const Owned& one : now) add_release(commands, one, settings_.id);
     redis::Command load{"SCRIPT", "LOAD", scripts::release().text()};
+    redis::Command load_too{"SCRIPT", "LOAD", scripts::drop_hint().text()};
     try {
       const std::vector<redis::Reply> replies = co_await redis_.call_all(std::move(commands));
       for (const redis::Reply& reply : replies) told = told && !reply.is_error();
-      if (!told) co_await redis_.call(std::move(load));  // it may not know the script yet
+      if (!told) {  // it may not know the scripts yet
+        co_await redis_.call(std::move(load));
+        co_await redis_.call(std::move(load_too));
+      }
     } catch (const Error&) {
       told = false;
     }
@@ -140,6 +152,8 @@ awaitable<void> Membership::restore_all() {
   if (all.empty()) co_return;
   redis::Command load{"SCRIPT", "LOAD", scripts::restore().text()};
   co_await redis_.call(std::move(load));
+  redis::Command load_too{"SCRIPT", "LOAD", scripts::restore_hint().text()};
+  co_await redis_.call(std::move(load_too));
   for (std::size_t at = 0; at < all.size(); at += kBatch) {
     const std::span<const Owned> some{all.data() + at, std::min(kBatch, all.size() - at)};
     co_await restore_some(some);
@@ -154,7 +168,6 @@ awaitable<void> Membership::restore_some(std::span<const Owned> some) {
   }
   const std::vector<redis::Reply> replies = co_await redis_.call_all(std::move(commands));
   for (std::size_t i = 0; i < some.size(); ++i) {
-    if (some[i].thread.empty()) continue;
     const redis::Reply& reply = replies[2 * i + 1];
     if (reply.is_error()) throw Error{Code::unavailable, "Redis says " + reply.text};
     if (reply.at(0) == "restored") continue;
@@ -163,6 +176,60 @@ awaitable<void> Membership::restore_some(std::span<const Owned> some) {
         {{"session", some[i].session.substr(0, 12)}, {"worker", reply.at(1)}});
     co_await worker_.give_up(some[i].session);
   }
+}
+
+void Membership::set_draining(bool draining) {
+  draining_ = draining;
+  woken_ = true;
+  wake_.notify_all();
+}
+
+std::optional<Membership::Peer> Membership::least_loaded() const {
+  const auto load = [](const Record& one) {
+    return static_cast<double>(one.used) / static_cast<double>(one.capacity);
+  };
+  const Record* best = nullptr;
+  std::string id;
+  for (const auto& [name, record] : peers_) {
+    if (record.capacity <= record.used || (best && load(*best) <= load(record))) continue;
+    best = &record;
+    id = name;
+  }
+  if (!best) return std::nullopt;
+  return Peer{id, best->url};
+}
+
+bool Membership::knows(const std::string& url) const {
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [&](const auto& one) { return one.second.url == url; });
+}
+
+awaitable<std::string> Membership::find_owner(std::string thread, std::string session) {
+  redis::Command command{"GET", thread.empty() ? session_key(session) : thread_key(thread)};
+  const redis::Reply reply = co_await redis_.call(std::move(command));
+  if (thread.empty()) co_return reply.text;
+  const std::optional<Entry> entry = parse_entry(reply.text);
+  co_return entry && entry->session == session ? entry->worker : std::string{};
+}
+
+awaitable<std::uint64_t> Membership::take_over(std::string thread, std::string session,
+                                               std::string worker, std::string epoch) {
+  check_open();
+  std::vector<std::string> keys{thread_key(thread), session_key(session), kWorkers, kNext};
+  std::vector<std::string> arguments{settings_.id,
+                                     epoch_,
+                                     worker,
+                                     epoch,
+                                     session,
+                                     kTimeToLive,
+                                     thread.empty() ? "anonymous" : "thread"};
+  const redis::Reply reply =
+      co_await redis_.run(scripts::hand_over(), std::move(keys), std::move(arguments));
+  if (reply.at(0) != "moved") {
+    throw Error{Code::conflict, "session " + session + " is not worker " + worker + "'s"};
+  }
+  check_lease();
+  co_return std::stoull("0" + reply.at(1));
 }
 
 }  // namespace tb::cluster

@@ -224,7 +224,7 @@ void Fleet::avoid(Worker& worker) {
   worker.endpoint.reset();
 }
 
-awaitable<Place> Fleet::find_session(std::string session) {
+awaitable<Place> Fleet::find_session(std::string session, Caller caller) {
   const auto known = sessions_.find(session);
   if (known != sessions_.end()) {
     if (const auto worker = find(known->second)) co_return Place{worker};
@@ -241,12 +241,12 @@ awaitable<Place> Fleet::find_session(std::string session) {
       log(LogLevel::debug, "directory_not_read", {{"error", error.what()}});
     }
   }
-  Place place = co_await ask_all("/api/sessions/" + escaped(session), {});
+  Place place = co_await ask_all("/api/sessions/" + escaped(session), {}, std::move(caller));
   if (place.worker) remember(session, place.worker->id);
   co_return place;
 }
 
-awaitable<Place> Fleet::find_thread(std::string thread) {
+awaitable<Place> Fleet::find_thread(std::string thread, Caller caller) {
   if (!redis_) co_return Place{choose(thread)};
   if (directory_connected()) {
     try {
@@ -261,18 +261,18 @@ awaitable<Place> Fleet::find_thread(std::string thread) {
       log(LogLevel::debug, "directory_not_read", {{"error", error.what()}});
     }
   }
-  Place place =
-      co_await ask_all("/api/sessions?limit=1&thread_id=" + escaped(thread), "\"session_id\":");
+  Place place = co_await ask_all("/api/sessions?limit=1&thread_id=" + escaped(thread),
+                                 "\"session_id\":", std::move(caller));
   if (!place.worker) place.certain = false;
   co_return place;
 }
 
 // The one that answers 200, with `sign` in its answer. Without a directory that is how to know.
-awaitable<Place> Fleet::ask_all(std::string target, std::string sign) {
+awaitable<Place> Fleet::ask_all(std::string target, std::string sign, Caller caller) {
   Place place;
   for (const std::shared_ptr<Worker>& worker : all()) {
     try {
-      const http::Response answer = co_await get(worker, target);
+      const http::Response answer = co_await get(worker, target, caller);
       const bool has = answer.status == 200 && answer.body.find(sign) != std::string::npos;
       if (has) place.worker = worker;
       if (has) co_return place;
@@ -296,12 +296,13 @@ awaitable<http::Endpoint> Fleet::reach(std::shared_ptr<Worker> worker) {
   co_return *worker->endpoint;
 }
 
-awaitable<http::Response> Fleet::get(std::shared_ptr<Worker> worker, std::string target) {
+awaitable<http::Response> Fleet::get(std::shared_ptr<Worker> worker, std::string target,
+                                     Caller caller) {
   const http::Endpoint endpoint = co_await reach(worker);
   http::ClientLimits limits;
   limits.time = kAnswer;
   http::Client client{executor_, endpoint, limits};
-  co_return co_await client.get(std::move(target));
+  co_return co_await client.request("GET", std::move(target), std::move(caller), {});
 }
 
 }  // namespace tb::cluster

@@ -59,8 +59,10 @@ class Fleet {
   std::vector<std::shared_ptr<Worker>> all() const;
   std::shared_ptr<Worker> find(const std::string& id) const;
 
-  awaitable<Place> find_session(std::string session);
-  awaitable<Place> find_thread(std::string thread);
+  // `caller`: the headers by which workers know whoever asks, for when they have to be asked.
+  using Caller = std::vector<http::Header>;
+  awaitable<Place> find_session(std::string session, Caller caller);
+  awaitable<Place> find_thread(std::string thread, Caller caller);
   // For a new session: the least loaded of the healthy ones; null: there is none. Without a
   // directory, a thread has its worker for good.
   std::shared_ptr<Worker> choose(const std::string& thread);
@@ -73,14 +75,15 @@ class Fleet {
   void avoid(Worker& worker);
   // Where to connect. Throws Error{unavailable} when its name leads nowhere.
   awaitable<http::Endpoint> reach(std::shared_ptr<Worker> worker);
-  awaitable<http::Response> get(std::shared_ptr<Worker> worker, std::string target);
+  awaitable<http::Response> get(std::shared_ptr<Worker> worker, std::string target,
+                                Caller caller = {});
 
  private:
   awaitable<void> follow();
   awaitable<void> read_registry();
   awaitable<void> probe_all();
   awaitable<void> probe(std::shared_ptr<Worker> worker);
-  awaitable<Place> ask_all(std::string target, std::string sign);
+  awaitable<Place> ask_all(std::string target, std::string sign, Caller caller);
   bool usable(const Worker& worker) const;
 
   asio::any_io_executor executor_;

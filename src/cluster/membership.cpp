@@ -92,7 +92,7 @@ void Membership::begin_life() {
 
 std::string Membership::about_us() const {
   Load load = worker_.load();
-  if (!restored_) load.capacity = 0;  // nothing new for us yet
+  if (!restored_ || draining_) load.capacity = 0;  // nothing new for us
   return settings_.url + " " + std::to_string(load.capacity) + " " + std::to_string(load.used) +
          " " + settings_.version;
 }
@@ -172,7 +172,7 @@ awaitable<void> Membership::renew() {
   peers_.clear();
   for (const auto& [id, text] : records) {
     const std::optional<Record> record = parse_record(text);
-    peers_[id] = record ? record->url : "";
+    peers_[id] = record.value_or(Record{});
   }
   if (restored_) extend(sent);
   const bool before = restored_;
@@ -196,8 +196,16 @@ void Membership::check_lease() const {
       "this worker has no lease at the moment: it can't reach Redis, or has just come back"};
 }
 
+Milliseconds Membership::lease_left() const {
+  const Boot now = boottime_ms();
+  return Milliseconds{restored_ && served_until_ > now ? served_until_ - now : 0};
+}
+
 void Membership::check_open() const {
   check_lease();
+  if (draining_) {
+    throw Error{Code::unavailable, "this worker is being drained: no new sessions here"};
+  }
   if (!redis_.connected()) {
     throw Error{Code::unavailable, "no new sessions while Redis can't be reached"};
   }

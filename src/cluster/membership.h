@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -66,7 +67,34 @@ class Membership final : public session::Directory {
   bool connected() const override { return redis_.connected() && registered_; }
   bool confirm_connected() override;
 
+  const std::string& id() const { return settings_.id; }
+  const std::string& url() const { return settings_.url; }
   const std::string& epoch() const { return epoch_; }
+
+  // ---- for who watches ----
+  // How long we may go on if no renewal succeeds from now on.
+  Milliseconds lease_left() const;
+  std::size_t others() const { return peers_.size(); }
+  std::uint64_t commands_sent() const { return redis_.commands_sent(); }
+
+  // ---- sessions that move: entries.cpp ----
+  // No more claims while it is so, and others are told that we take nothing.
+  void set_draining(bool draining);
+  bool draining() const { return draining_; }
+  struct Peer {
+    std::string id;
+    std::string url;
+  };
+  // The least loaded one of those that take sessions; empty: there is none.
+  std::optional<Peer> least_loaded() const;
+  // Whether another worker is there.
+  bool knows(const std::string& url) const;
+  // Whom the directory says it is; empty: nobody. Throws Error{unavailable}.
+  awaitable<std::string> find_owner(std::string thread, std::string session);
+  // Makes ours what is theirs; returns the number of the claim. Throws Error{conflict} when it is
+  // not theirs, and Error{unavailable} when nobody knows.
+  awaitable<std::uint64_t> take_over(std::string thread, std::string session, std::string worker,
+                                     std::string epoch);
 
  private:
   using Boot = std::uint64_t;  // milliseconds of CLOCK_BOOTTIME
@@ -122,8 +150,9 @@ class Membership final : public session::Directory {
     Boot since = 0;
   };
   std::map<std::string, Watched> watched_;
-  std::map<std::string, std::string> peers_;  // id to URL, as of the last renewal
-  std::vector<Owned> released_;               // Redis has not heard of it yet
+  std::map<std::string, Record> peers_;  // as of the last renewal; their URLs may be empty
+  bool draining_ = false;
+  std::vector<Owned> released_;  // Redis has not heard of it yet
   bool told_alone_ = false;
 };
 

@@ -66,9 +66,9 @@ awaitable<void> Membership::ask_peers() {
   const auto outage = static_cast<Boot>(settings_.outage.count());
   if (renewed_ == 0 || !restored_ || asked >= served_until_) co_return;
   if (asked + static_cast<Boot>(settings_.lease.count()) >= renewed_ + outage) co_return;
-  const std::map<std::string, std::string> peers = peers_;
-  for (const auto& [id, url] : peers) {
-    const bool cut_off = co_await peer_is_cut_off(url);
+  const std::map<std::string, Record> peers = peers_;
+  for (const auto& [id, record] : peers) {
+    const bool cut_off = co_await peer_is_cut_off(record.url);
     if (!cut_off || redis_.connected()) co_return;
   }
   if (!std::exchange(told_alone_, true)) {

@@ -41,13 +41,14 @@ http::Response copy_of(const http::Response& reply) {
 bool Coordinator::answers_itself(const http::Request& request) const {
   if (request.method != "GET" && request.method != "HEAD") return false;
   const std::string& path = request.path;
-  return path == "/health" || path == "/cluster/workers" || path == "/api/sessions" ||
-         path == "/api/sessions/";
+  return path == "/health" || path == "/metrics" || path == "/cluster/workers" ||
+         path == "/api/sessions" || path == "/api/sessions/";
 }
 
 awaitable<http::Response> Coordinator::answer(http::Exchange& exchange) {
   const std::string path = exchange.request().path;
   if (path == "/health") co_return health();
+  if (path == "/metrics") co_return metrics();
   if (path == "/cluster/workers") co_return workers();
   co_return co_await sessions(exchange);
 }
@@ -80,6 +81,13 @@ http::Response Coordinator::health() const {
                     {"active_sessions", used}};
   body["workers"] = std::move(rows);
   return http::json_response(200, json::serialize(body));
+}
+
+http::Response Coordinator::metrics() const {
+  http::Response response;
+  response.content_type = Registry::kContentType;
+  response.body = registry_.render();
+  return response;
 }
 
 http::Response Coordinator::workers() const {
@@ -117,12 +125,12 @@ awaitable<http::Response> Coordinator::sessions(http::Exchange& exchange) {
   json::array silent;
   // What is wrong with the question, a worker says.
   if (const std::shared_ptr<Worker> one = fleet_.any()) {
-    const http::Response reply = co_await fleet_.get(one, request.target);
+    const http::Response reply = co_await fleet_.get(one, request.target, caller_of(request));
     if (reply.status != 200) co_return copy_of(reply);
   }
   for (const std::shared_ptr<Worker>& worker : fleet_.all()) {
     try {
-      const http::Response reply = co_await fleet_.get(worker, target);
+      const http::Response reply = co_await fleet_.get(worker, target, caller_of(request));
       json::value body = json::parse(reply.body);
       total += body.at("total").to_number<std::size_t>();
       for (json::value& row : body.at("sessions").as_array()) {

@@ -23,9 +23,9 @@ bool read(std::string_view text, std::uint64_t& to) {
 
 }  // namespace
 
-std::string thread_key(std::string_view thread) { return "tb:t:{" + std::string{thread} + "}"; }
+std::string thread_key(std::string_view thread) { return "{tb}:t:" + std::string{thread}; }
 
-std::string session_key(std::string_view session) { return "tb:s:{" + std::string{session} + "}"; }
+std::string session_key(std::string_view session) { return "{tb}:s:" + std::string{session}; }
 
 std::optional<Record> parse_record(std::string_view text) {
   const std::vector<std::string_view> words = words_of(text);

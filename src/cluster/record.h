@@ -13,11 +13,12 @@
 
 namespace tb::cluster {
 
-// Names of keys. Those of one thread share a hash tag.
-inline constexpr const char* kWorkers = "tb:workers";
-inline constexpr const char* kMembers = "tb:members";
-inline constexpr const char* kRun = "tb:run";
-inline constexpr const char* kNext = "tb:next";
+// Names of keys. All share a hash tag, because a claim needs the registry beside its thread: in a
+// Redis Cluster the directory is on one shard.
+inline constexpr const char* kWorkers = "{tb}:workers";
+inline constexpr const char* kMembers = "{tb}:members";
+inline constexpr const char* kRun = "{tb}:run";
+inline constexpr const char* kNext = "{tb}:next";
 std::string thread_key(std::string_view thread);
 std::string session_key(std::string_view session);
 

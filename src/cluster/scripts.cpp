@@ -97,6 +97,53 @@ return {'released'}
   return script;
 }
 
+const redis::Script& restore_hint() {
+  static const redis::Script script{R"(
+local worker = redis.call('GET', KEYS[1])
+if worker and worker ~= ARGV[1] and redis.call('HEXISTS', KEYS[2], worker) == 1 then
+  return {'other', worker}
+end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return {'restored'}
+)"};
+  return script;
+}
+
+const redis::Script& drop_hint() {
+  static const redis::Script script{R"(
+if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
+return {'dropped'}
+)"};
+  return script;
+}
+
+const redis::Script& hand_over() {
+  static const redis::Script script{R"(
+local me = redis.call('HGET', KEYS[3], ARGV[1])
+if not me or string.match(me, '^%S+') ~= ARGV[2] then return {'lost'} end
+local owner = redis.call('HGET', KEYS[3], ARGV[3])
+if not owner or string.match(owner, '^%S+') ~= ARGV[4] then return {'kept'} end
+local number = '0'
+if ARGV[7] == 'thread' then
+  local entry = redis.call('GET', KEYS[1])
+  if not entry then return {'kept'} end
+  local worker, epoch, old, session = string.match(entry, '^(%S+) (%S+) (%S+) (%S+)$')
+  if worker ~= ARGV[3] or epoch ~= ARGV[4] or session ~= ARGV[5] then return {'kept'} end
+  local now = redis.call('TIME')
+  number = math.max((redis.call('GET', KEYS[4]) or 0) + 1,
+                    now[1] * 1000 + math.floor(now[2] / 1000))
+  number = string.format('%.0f', number)
+  redis.call('SET', KEYS[4], number)
+  redis.call('SET', KEYS[1], table.concat({ARGV[1], ARGV[2], number, ARGV[5]}, ' '), 'PX', ARGV[6])
+elseif redis.call('GET', KEYS[2]) ~= ARGV[3] then
+  return {'kept'}
+end
+redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[6])
+return {'moved', number}
+)"};
+  return script;
+}
+
 const redis::Script& begin() {
   static const redis::Script script{R"(
 local run = redis.call('GET', KEYS[1])

@@ -30,6 +30,18 @@ const redis::Script& restore();
 // keys: thread; id, session. {released} or {kept}.
 const redis::Script& release();
 
+// keys: session, workers; id, time to live in ms. The hint where an anonymous session is, of which
+// there is nothing else: {restored}, or {other, worker} when a worker that lives has it.
+const redis::Script& restore_hint();
+
+// keys: session; id. Deletes the hint if it still names this worker.
+const redis::Script& drop_hint();
+
+// keys: thread, session, workers, next; id, epoch, the former owner's id and epoch, session, time
+// to live in ms, "thread" or "anonymous". What is that owner's is ours: {moved, number}, {kept} or
+// {lost}.
+const redis::Script& hand_over();
+
 // keys: run; run id. The state of the run, which is `rebuilding` if it was another's.
 const redis::Script& begin();
 

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/sha1.h"
 #include "redis/link.h"
+#include "redis/locate.h"
 
 namespace tb::redis {
 namespace {
@@ -178,7 +179,8 @@ class Client::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   awaitable<bool> reach() {
-    co_await link_->connect(settings_, resolver_, tls_);
+    const Node node = co_await locate(executor_, settings_, resolver_, tls_);
+    co_await link_->connect(node, settings_.tls, resolver_, tls_);
     co_return true;
   }
 
@@ -246,7 +248,9 @@ class Client::Impl : public std::enable_shared_from_this<Impl> {
         waiting_.pop_front();
         pending->reply = std::move(*reply);
         pending->over = true;
+        const bool elsewhere = is_elsewhere(pending->reply);
         pending->arrived.notify_all();
+        if (elsewhere) throw Error{Code::unavailable, "another Redis is the primary now"};
       }
     }
   }

@@ -17,10 +17,21 @@ namespace tb::redis {
 
 using boost::asio::awaitable;
 
+struct Node {
+  std::string host;  // an address or a name
+  std::uint16_t port = 6379;
+};
+
 struct Settings {
   std::string host = "127.0.0.1";  // an address or a name
   std::uint16_t port = 6379;
-  std::string user = {};  // empty: the default one
+  // In place of these: who knows where it is at the moment (redis/locate.h).
+  std::vector<Node> sentinels = {};
+  std::string master = {};  // its name there
+  std::string sentinel_password = {};
+  std::vector<Node> cluster = {};  // some nodes of a Redis Cluster
+  std::string cluster_key = {};    // the one that has this key
+  std::string user = {};           // empty: the default one
   std::string password = {};
   unsigned database = 0;
   bool tls = false;

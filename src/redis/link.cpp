@@ -15,20 +15,21 @@ using tcp = asio::ip::tcp;
 
 }  // namespace
 
-awaitable<void> Link::connect(const Settings& settings, net::Resolver& resolver, net::Tls& tls) {
+awaitable<void> Link::connect(const Node& node, bool encrypted, net::Resolver& resolver,
+                              net::Tls& tls) {
   net::Url url;  // as far as TLS wants to know it
-  url.host = settings.host;
-  url.port = settings.port;
-  url.address = net::parse_address(settings.host);
+  url.host = node.host;
+  url.port = node.port;
+  url.address = net::parse_address(node.host);
   std::vector<net::Address> addresses;
   if (url.address) {
     addresses.push_back(*url.address);
   } else {
-    addresses = co_await resolver.resolve(settings.host);
+    addresses = co_await resolver.resolve(node.host);
   }
   std::string problem = "no address";
   for (const net::Address& address : addresses) {
-    const tcp::endpoint endpoint{address, settings.port};
+    const tcp::endpoint endpoint{address, node.port};
     boost::system::error_code ignored;
     socket_.close(ignored);
     const auto [error] =
@@ -39,7 +40,7 @@ awaitable<void> Link::connect(const Settings& settings, net::Resolver& resolver,
   }
   if (!problem.empty()) throw Error{Code::unavailable, "no connection: " + problem};
   socket_.set_option(tcp::no_delay{true});
-  if (!settings.tls) co_return;
+  if (!encrypted) co_return;
   tls_ = tls.wrap(socket_, url);
   co_await tls.handshake(*tls_);
 }

@@ -18,7 +18,7 @@ class Link {
   explicit Link(boost::asio::any_io_executor executor) : socket_(executor) {}
 
   // Throws Error{unavailable}.
-  awaitable<void> connect(const Settings& settings, net::Resolver& resolver, net::Tls& tls);
+  awaitable<void> connect(const Node& node, bool encrypted, net::Resolver& resolver, net::Tls& tls);
   // 0 when it has ended.
   awaitable<std::size_t> read_some(std::span<char> out);
   // Throws Error{unavailable}.

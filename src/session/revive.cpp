@@ -17,7 +17,12 @@ Milliseconds since(Clock::time_point start) {
 
 }  // namespace
 
+// The way to every sandbox: what may not be begun is stopped here.
 awaitable<void> Sessions::awake(std::shared_ptr<Session> session) {
+  if (directory_) directory_->check_lease();
+  if (session->moving) {
+    throw Error{Code::unavailable, "the session is moving to another worker: ask again"};
+  }
   if (session->sandbox && session->sandbox->alive()) co_return;
   const std::string& key = session->id;
   const auto under_way = waking_.find(key);

@@ -54,7 +54,10 @@ struct Session {
   WallTime last_activity = {};
   // Null: only the files are there, as after a crash.
   std::shared_ptr<sandbox::Sandbox> sandbox = nullptr;
-  unsigned uses = 0;                             // requests at work on it right now
+  unsigned uses = 0;    // requests at work on it right now
+  bool moving = false;  // to another server: nothing is begun in it
+  // When the files that it began with were kept, if they were (session/workspaces.h).
+  std::optional<WallTime> files_of = {};
   std::shared_ptr<limits::Hold> held = nullptr;  // of the sessions that its owner may have
   std::chrono::steady_clock::time_point renewed = {};
   std::chrono::steady_clock::time_point used_until = {};  // idle time begins then at the earliest

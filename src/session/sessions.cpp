@@ -39,6 +39,7 @@ Sessions::Sessions(asio::any_io_executor executor, Parts parts, Settings setting
       volumes_(parts.volumes),
       logs_(parts.logs),
       directory_(parts.directory),
+      workspaces_(parts.workspaces),
       limits_(parts.limits),
       default_policy_(settings.default_policy),
       idle_(settings.idle),
@@ -101,6 +102,8 @@ std::shared_ptr<Session> Sessions::find(const std::string& id) const {
 
 std::shared_ptr<Session> Sessions::get(const std::string& id) const {
   if (auto session = find(id)) return session;
+  const auto moved = moved_.find(id);
+  if (moved != moved_.end()) throw Elsewhere{moved->second.worker, moved->second.url, id};
   throw expired();
 }
 
@@ -184,7 +187,7 @@ awaitable<std::shared_ptr<Session>> Sessions::create(SessionSpec spec,
     session->sandbox = co_await pool_.take(session->kind, std::move(patience));
     session->id = session->sandbox->id();
     session->created = session->last_activity = std::chrono::system_clock::now();
-    if (directory_) co_await claim(session);
+    co_await claim(session);
     co_await keep(session);
   } catch (const Error& error) {
     failure = std::current_exception();
@@ -201,11 +204,15 @@ awaitable<std::shared_ptr<Session>> Sessions::create(SessionSpec spec,
   co_return session;
 }
 
-// A sandbox is a thread's only once the whole cluster knows that.
+// A sandbox is a thread's only once the whole cluster knows that; then it gets the thread's files.
+// Without them it is none: it would be kept in their place.
 awaitable<void> Sessions::claim(std::shared_ptr<Session> session) {
+  bool ours = false;
   std::exception_ptr failure;
   try {
-    session->claim = co_await directory_->claim(session->thread_key(), session->id);
+    if (directory_) session->claim = co_await directory_->claim(session->thread_key(), session->id);
+    ours = true;
+    if (workspaces_) session->files_of = co_await workspaces_->restore(session);
   } catch (...) {
     failure = std::current_exception();
   }
@@ -213,6 +220,7 @@ awaitable<void> Sessions::claim(std::shared_ptr<Session> session) {
   session->sandbox = nullptr;
   pool_.gone();
   co_await destroy(session->spec.provider, session->id);
+  if (ours) let_go(*session);
   std::rethrow_exception(failure);
 }
 
@@ -251,7 +259,11 @@ void Sessions::record(const char* kind, const Session& session) {
   store_.record(std::move(event));
 }
 
-awaitable<bool> Sessions::remove(std::string id) {
+awaitable<bool> Sessions::remove(std::string id) { return end(std::move(id), true); }
+
+awaitable<void> Sessions::give_up(std::string id) { co_await end(std::move(id), false); }
+
+awaitable<bool> Sessions::end(std::string id, bool for_good) {
   const auto session = find(id);
   if (!session) co_return false;
   co_await save_state(session);
@@ -265,6 +277,7 @@ awaitable<bool> Sessions::remove(std::string id) {
   co_await drop_row(id);
   co_await destroy(session->spec.provider, id);
   let_go(*session);
+  if (workspaces_ && for_good) workspaces_->forget(*session);
   events_.session_cleaned_up(session->who(), session->age());
   record("session_cleaned_up", *session);
   note_end(*session, "removed");
@@ -288,12 +301,14 @@ void Sessions::on_gone(const std::string& provider, const std::string& id, bool 
   session->sandbox = nullptr;
   gone_.notify_all();
   if (files_kept) {
+    if (session->moving) return;
     events_.sandbox_lost(session->who());
     record("sandbox_lost", *session);
     return;
   }
   erase(session);
   let_go(*session);
+  if (workspaces_) workspaces_->forget(*session);
   tasks_.spawn("forget", [this, id] { return drop_row(id); });
   events_.session_expired(session->who(), session->age());
   record("session_expired", *session);

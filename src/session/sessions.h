@@ -2,6 +2,7 @@
 // A thread owns a box: whose sandbox it is, and for how long.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -12,6 +13,7 @@
 #include "session/notifier.h"
 #include "session/pool.h"
 #include "session/session.h"
+#include "session/workspaces.h"
 #include "storage/session_logs.h"
 
 namespace tb::session {
@@ -45,6 +47,7 @@ class Sessions {
     storage::Volumes* volumes = nullptr;   // null: there are none
     storage::SessionLogs* logs = nullptr;  // null: nothing stays of a session
     Directory* directory = nullptr;        // null: this server stands alone
+    Workspaces* workspaces = nullptr;      // null: files go with their server
     limits::Limits* limits = nullptr;      // null: everybody may have as much as there is
   };
   struct Settings {
@@ -72,7 +75,7 @@ class Sessions {
   void restock();
 
   std::shared_ptr<Session> find(const std::string& id) const;
-  // Throws Error{not_found}.
+  // Throws Error{not_found}, and Elsewhere for one that has moved.
   std::shared_ptr<Session> get(const std::string& id) const;
   // Of this tenant; each has threads of its own.
   std::shared_ptr<Session> find_thread(const std::string& thread,
@@ -111,6 +114,29 @@ class Sessions {
   awaitable<std::string> agent_state(std::shared_ptr<Session> session);
   // Ends it with all its processes and files; unknown is fine. False: there was none.
   awaitable<bool> remove(std::string id);
+  // Its thread is another server's: ends what is here of it, and nothing else.
+  awaitable<void> give_up(std::string id);
+
+  // ---- to and from other servers: moving.cpp ----
+  struct Destination {
+    std::string worker;
+    std::string url;
+  };
+  // Nothing is begun in it from now on: Error{unavailable}. False: something is at work in it.
+  bool hold(const std::shared_ptr<Session>& session);
+  void resume(const std::shared_ptr<Session>& session);
+  // It is there now, whole: what is here of it goes.
+  awaitable<void> leave(std::shared_ptr<Session> session, Destination to);
+  // A sandbox for a session with this label, which nobody knows of yet: either it arrives, or is
+  // turned away.
+  awaitable<std::shared_ptr<Session>> expect(std::string id, std::string label);
+  // `hand_over` makes the thread ours, and returns the number of the claim. What it throws ends the
+  // new sandbox.
+  awaitable<void> arrive(std::shared_ptr<Session> session,
+                         std::function<awaitable<std::uint64_t>()> hand_over);
+  awaitable<void> turn_away(std::shared_ptr<Session> session);
+  // A request or a command is at work in it.
+  static bool in_use(const Session& session);
 
   // ---- of a provider that several programs share ----
   // One that another program made; null: it is none, or is not known how to treat.
@@ -137,6 +163,7 @@ class Sessions {
   awaitable<std::shared_ptr<Session>> create(SessionSpec spec, std::shared_ptr<Patience> patience);
   awaitable<void> keep(std::shared_ptr<Session> session);
   awaitable<void> claim(std::shared_ptr<Session> session);
+  awaitable<bool> end(std::string id, bool for_good);
   void let_go(const Session& session);
   awaitable<Result> join(std::shared_ptr<Creation> creation);
   static Result finish(const Creation& creation);
@@ -195,6 +222,7 @@ class Sessions {
   storage::Volumes* const volumes_;
   storage::SessionLogs* const logs_;
   Directory* const directory_;
+  Workspaces* const workspaces_;
   limits::Limits* const limits_;
   const std::string default_policy_;
   const Milliseconds idle_;
@@ -205,6 +233,7 @@ class Sessions {
   std::unordered_map<std::string, std::shared_ptr<Creation>> creating_;  // the same
   std::unordered_map<std::string, std::shared_ptr<Creation>> waking_;    // by session
   std::unordered_map<std::string, std::shared_ptr<Creation>> starting_;  // by session and key
+  std::unordered_map<std::string, Destination> moved_;                   // by session
   Signal gone_;                                                          // a sandbox of ours is
   TaskGroup tasks_;
 };

@@ -13,8 +13,10 @@ using Clock = std::chrono::steady_clock;
 constexpr Milliseconds kUsedPeriod = 1s;  // how often sessions in use are looked at
 constexpr Milliseconds kUsedMargin = 3 * kUsedPeriod;
 
+}  // namespace
+
 // By requests, or by commands that run: those of an earlier server too.
-bool in_use(const Session& session) {
+bool Sessions::in_use(const Session& session) {
   if (session.uses > 0) return true;
   if (!session.sandbox) return false;
   for (const auto& process : session.sandbox->processes()) {
@@ -23,8 +25,6 @@ bool in_use(const Session& session) {
   }
   return false;
 }
-
-}  // namespace
 
 Use::Use(Sessions& sessions, std::shared_ptr<Session> session, bool renews)
     : sessions_(&sessions),
@@ -50,7 +50,6 @@ Use::~Use() {
 // Of those who waited for it together one may have passed it on already.
 awaitable<void> Sessions::reach_sandbox(std::shared_ptr<Session> session) {
   do {
-    if (directory_) directory_->check_lease();
     co_await awake(session);
   } while (shared_ && !session->sandbox && find(session->id) == session);
 }
@@ -82,6 +81,9 @@ void Sessions::touch(Session& session, Milliseconds more) {
   session.last_activity = std::chrono::system_clock::now();
   renew(session, more);
   store_.touch(session.id, session.last_activity);
+  const bool done = more == Milliseconds{0};
+  if (!workspaces_ || !done) return;
+  if (const auto known = find(session.id)) workspaces_->changed(known);
 }
 
 // The end of one request or command must not shorten the time that another has.

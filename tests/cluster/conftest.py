@@ -25,7 +25,7 @@ def make_cluster(binary):
 def shared_cluster(binary):
     if not shutil.which("redis-server"):
         pytest.skip("there is no redis-server")
-    one = Cluster()
+    one = Cluster(CLUSTER_LEASE_MS=6000)  # nothing dies here; a busy machine is no reason to
     try:
         yield one.start(workers=2, coordinators=2)
     finally:

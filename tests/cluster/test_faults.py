@@ -170,8 +170,8 @@ def test_redis_dies_and_comes_back(make_cluster, keep):
         for thread, session in sessions.items():
             assert create_until(front, thread) == session
             assert front.stdout(session, "cat f") == thread + "\n"
-            assert cluster.redis.call("GET", "tb:t:{%s}" % thread), "the directory is rebuilt"
-            assert cluster.redis.call("GET", "tb:s:{%s}" % session)
+            assert cluster.redis.call("GET", "{tb}:t:%s" % thread), "the directory is rebuilt"
+            assert cluster.redis.call("GET", "{tb}:s:%s" % session)
         assert sorted(live_count(cluster, [*sessions, "new"])) == [1] * 5
         assert front.stdout(new, "echo hi") == "hi\n"
     assert not seen["doubles"]
@@ -184,7 +184,7 @@ def test_redis_emptied_in_place_is_filled_again(make_cluster):
     sessions = threads_on(cluster, front, 4)
     with cluster.watched() as seen:
         cluster.redis.call("FLUSHALL")
-        wait_until(lambda: all(cluster.redis.call("GET", "tb:t:{%s}" % t) for t in sessions),
+        wait_until(lambda: all(cluster.redis.call("GET", "{tb}:t:%s" % t) for t in sessions),
                    "all threads are known again", 4 * LEASE)
         for thread, session in sessions.items():
             assert create_until(front, thread) == session

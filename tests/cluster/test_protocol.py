@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 LEASE, STEP = 1000, 25  # ms
 BEAT, SERVE, FREEZE, END, SILENCE = (LEASE * part // 100 for part in (20, 75, 80, 90, 110))
 OUTAGE = 8 * LEASE
-KEYS = {"workers": "tb:workers", "members": "tb:members", "run": "tb:run", "next": "tb:next"}
+KEYS = {name: "{tb}:" + name for name in ("workers", "members", "run", "next")}
 
 
 def scripts():
@@ -76,7 +76,7 @@ class Worker:
             raise Cut()
         if self.run != self.world.run:
             self.run = self.world.run
-        keys = [KEYS.get(key, f"tb:t:{{{key}}}") for key in keys]
+        keys = [KEYS.get(key, f"{{tb}}:t:{key}") for key in keys]
         return self.world.eval(name, keys, *arguments)
 
     def later(self, what):

@@ -31,8 +31,8 @@ def test_a_session_takes_at_most_600_bytes(count):
             for number in range(start, start + 5000):
                 thread, session = uuid.uuid4(), uuid.uuid4()
                 entry = f"worker-17 0123abcd-0123-0123 {1763230000000 + number} {session}"
-                batch += [encode("SET", f"tb:t:{{{thread}}}", entry, "PX", 604800000),
-                          encode("SET", f"tb:s:{{{session}}}", "worker-17", "PX", 604800000)]
+                batch += [encode("SET", f"{{tb}}:t:{thread}", entry, "PX", 604800000),
+                          encode("SET", f"{{tb}}:s:{session}", "worker-17", "PX", 604800000)]
             wire.sendall(b"".join(batch))
             for _ in batch:
                 read_reply(stream)

@@ -80,7 +80,7 @@ def test_the_clock_of_redis_steps_by_an_hour(binary):
                 wait_until(lambda: abs(int(cluster.redis.call("TIME")[0]) - time.time() - step) < 9,
                            "Redis has another time")
                 session = create_until(front, f"new {step}")
-                entry = cluster.redis.call("GET", "tb:t:{new %d}" % step)
+                entry = cluster.redis.call("GET", "{tb}:t:new %d" % step)
                 numbers.append(int(entry.split()[2]))
                 front.cleanup(session)
                 for thread, session in sessions.items():

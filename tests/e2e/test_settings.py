@@ -27,7 +27,8 @@ WRONG = {"PORT": "x", "DEBUG": "perhaps", "POOL_SIZE": "-1", "MAX_POOL_SIZE": "0
          "MAX_WORKSPACE_SIZE_MB": "1e3", "LOG_LEVEL": "loud", "SANDBOX_USER": "root",
          "WORKSPACE_DIR": "/home", "DOCKER_NETWORK_MODE": "bridge", "HOST_WORKSPACE_PATH": "/srv",
          "REDIS_TLS": "perhaps", "REDIS_DB": "-1", "CLUSTER_LEASE_MS": "499",
-         "CLUSTER_OUTAGE_SECONDS": "-1", "CPU_QUOTA ": "", "KEEPER_GRACE": "0", "LOG_JSON": "2",
+         "CLUSTER_OUTAGE_SECONDS": "-1", "WORKSPACE_STORE_DELAY_SECONDS": "3601",
+         "CPU_QUOTA ": "", "KEEPER_GRACE": "0", "LOG_JSON": "2",
          "SHUTDOWN_GRACE_SECONDS": "-1",
          "DOCKER_HOST": "tcp://127.0.0.1:2375", "PIDS_LIMIT": "1", "OUTPUT_LIMIT_MB": "0"}
 

@@ -41,8 +41,10 @@ class Coordinator(Server):
 class Cluster:
     """`more` are settings of all its programs."""
 
-    def __init__(self, keep=True, redis=None, **more):
-        self.redis = (redis or Redis(keep=keep)).start()
+    def __init__(self, keep=True, redis=None, started=False, **more):
+        self.redis = redis or Redis(keep=keep)
+        if not started:
+            self.redis.start()
         self.workers, self.coordinators, self.more = [], [], more
 
     def settings(self, **more):

@@ -54,7 +54,7 @@ class Redis:
         self.folder = tempfile.mkdtemp(prefix="tb-redis-", dir=PLACE)
         self.port = free_port()
         self.keep, self.options, self.process = keep, options, None
-        self.environment = None
+        self.environment = self.config = None
         if clock:
             library = self.folder + "/clock.so"
             subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", library, CLOCK], check=True)
@@ -74,10 +74,15 @@ class Redis:
                  "--appendfsync", "always", "--daemonize", "no"]
         for name, value in self.options.items():
             words += [f"--{name}", *value.split(" ")]
+        words = self.config or words
         with open(self.folder + "/log", "ab") as log:
             self.process = subprocess.Popen([str(word) for word in words], stdout=log, stderr=log,
                                             stdin=subprocess.DEVNULL, env=self.environment)
-        wait_until(self.answers, "Redis answers")
+        try:
+            wait_until(self.answers, "Redis answers")
+        except AssertionError:
+            self.close()
+            raise
         return self
 
     def answers(self):

@@ -40,6 +40,7 @@ ALLOWED = {
     "code": {"session", "shell", "sandbox", "base"},
     "redis": {"net", "base", "os/test_dir.h", "os/spawn.h"},
     "cluster": {"session", "sandbox", "redis", "net", "http", "base"},
+    "checkpoints": {"session", "sandbox", "net", "http", "os", "base"},
     "storage": {"sandbox", "os", "base"},
     "auth": {"net", "http", "os", "base", "store/sqlite.h", "store/schema.h"},
     "api": {"limits", "auth", "session", "registry", "storage", "shell", "code", "sandbox",
