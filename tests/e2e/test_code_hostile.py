@@ -183,6 +183,7 @@ def test_a_forged_result_without_an_end_ends_the_interpreter(py):
     py("kept = 1")
     answer = py(forge("p", 200))
     assert answer["state_lost"] and answer["error"]["name"] == "InterpreterLost", answer
+    assert "more than it may" in answer["error"]["value"], answer
     assert py("1")["text"] == "1"
 
 
