@@ -10,7 +10,7 @@ import sys
 
 HERE = "/opt/threadbox"
 os.environ["THREADBOX_BINARY"] = f"{HERE}/threadbox"
-os.environ["THREADBOX_PATIENCE"] = "30"
+os.environ["THREADBOX_PATIENCE"] = "6"
 sys.dont_write_bytecode = True
 sys.path.insert(0, f"{HERE}/bench")
 
@@ -18,7 +18,7 @@ import place  # noqa: E402
 from groups import density  # noqa: E402
 from series import Measured  # noqa: E402
 
-SESSIONS = 110
+SESSIONS = 60
 
 
 def main():
