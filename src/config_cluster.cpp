@@ -6,6 +6,16 @@ namespace tb::rules {
 namespace {
 
 constexpr std::uint64_t kMany = 1000000;
+constexpr std::size_t kShortestSecret = 16;
+
+// It opens files of every session: nobody must find it by trying.
+std::string apply_secret(Config& config, const std::string& value) {
+  if (!value.empty() && value.size() < kShortestSecret) {
+    return "must have at least 16 characters: `openssl rand -hex 32` makes a good one";
+  }
+  config.cluster_secret = value;
+  return {};
+}
 
 }  // namespace
 
@@ -61,7 +71,7 @@ std::vector<Setting> cluster_settings() {
       {"CLUSTER_OUTAGE_SECONDS", "900", "that sandboxes live on while no worker reaches Redis",
        number(0, kMany, [](Config& c, auto v) { c.cluster_outage = std::chrono::seconds{v}; })},
       {"CLUSTER_SECRET", "(none)", "the same for all of a cluster: how they know each other",
-       text([](Config& c, const std::string& v) { c.cluster_secret = v; })},
+       apply_secret},
       {"WORKERS", "(those in Redis)", "of a coordinator: URLs of workers, with commas",
        words([](Config& c, std::vector<std::string> v) { c.workers = std::move(v); })},
   };

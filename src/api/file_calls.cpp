@@ -49,7 +49,7 @@ json::object describe(const sandbox::LimitError& error) {
 
 void count_limit(FileCall& call, FileProblem problem) {
   const auto session = find_own_session(call.service, call.call, call.call.captured[0]);
-  session::Who who;
+  session::Who who{.tenant = call.call.principal.tenant};
   if (session) who = session->who(call.call.request_id);
   session::Events& events = call.service.sessions.events();
   if (problem == FileProblem::too_large) {

@@ -10,6 +10,12 @@ bool may_touch(const auth::Principal& who, const std::string& session) {
   return who.session.empty() || who.session == session;
 }
 
+// What stays of a session: who may touch that session alone ends with it.
+bool may_touch_kept(const Service& service, const auth::Principal& who,
+                    const std::string& session) {
+  return may_touch(who, session) && (who.session.empty() || service.sessions.find(session));
+}
+
 bool owns(const auth::Principal& who, const session::Session& session) {
   return session.spec.tenant == who.tenant && may_touch(who, session.id);
 }
@@ -52,7 +58,7 @@ awaitable<void> remove_own_session(Service& service, const Call& call, std::stri
 
 awaitable<std::string> own_log(Service& service, const Call& call, std::string id,
                                std::size_t most) {
-  if (!may_touch(call.principal, id)) co_return std::string{};
+  if (!may_touch_kept(service, call.principal, id)) co_return std::string{};
   co_return co_await service.logs->read(std::move(id), call.principal.tenant, most);
 }
 
@@ -60,7 +66,8 @@ std::vector<storage::Artifact> own_artifacts(const Service& service, const Call&
                                              const std::string& session, const std::string& user) {
   std::vector<storage::Artifact> kept =
       service.artifacts->list(call.principal.tenant, session, user);
-  std::erase_if(kept, [&](const auto& one) { return !may_touch(call.principal, one.session); });
+  std::erase_if(
+      kept, [&](const auto& one) { return !may_touch_kept(service, call.principal, one.session); });
   return kept;
 }
 
@@ -68,7 +75,8 @@ storage::Artifact get_own_artifact(const Service& service, const Call& call) {
   const std::string& id = call.captured.at(0);
   std::optional<storage::Artifact> artifact = service.artifacts->find(id);
   const auth::Principal& who = call.principal;
-  if (artifact && artifact->tenant == who.tenant && may_touch(who, artifact->session)) {
+  if (artifact && artifact->tenant == who.tenant &&
+      may_touch_kept(service, who, artifact->session)) {
     return std::move(*artifact);
   }
   throw Error{Code::not_found, "Artifact not found: " + id.substr(0, 64)};

@@ -145,12 +145,18 @@ http::Response Router::refuse_method(http::Exchange& exchange) const {
   return response;
 }
 
-// The only way to a handler.
-awaitable<auth::Principal> Router::admit(const http::Request& request, const Rule& rule) const {
+// Who asks. Where nobody is asked for a key, a web site must not come in through a browser on this
+// machine either: its page could have a name that leads here (DNS rebinding).
+awaitable<auth::Principal> Router::find_out(const http::Request& request, const Rule& rule) const {
   if (!guard_) co_return auth::Principal{};
-  auth::Principal principal = co_await guard_->authenticate(request, rule.access == Access::open);
-  check_rule(rule, principal);
-  co_return principal;
+  if (local_ && !guard_->required() && !http::has_local_host(request) &&
+      !http::is_listed_host(request, cors_.origins)) {
+    throw http::HttpError{421,
+                          "this server asks nobody for a key, so it answers only to the names of "
+                          "this machine: use its address, make a key (`threadbox keys create`), or "
+                          "name this origin in CORS_ORIGINS"};
+  }
+  co_return co_await guard_->authenticate(request, rule.access == Access::open);
 }
 
 // Counts a request for who sent it, and in the end its bytes.
@@ -186,10 +192,11 @@ awaitable<http::Response> Router::answer(http::Exchange& exchange, Found found, 
     throw http::HttpError{415, "send application/json from a browser"};
   }
   if (!found.route) co_return refuse_method(exchange);
-  auth::Principal principal = co_await admit(exchange.request(), found.route->rule);
-  if (recorder_) asked.principal = principal;
-  // What looks after a server must not be kept out by those who use it.
   const Rule& rule = found.route->rule;
+  auth::Principal principal = co_await find_out(exchange.request(), rule);
+  if (recorder_) asked.principal = principal;
+  check_rule(rule, principal);
+  // What looks after a server must not be kept out by those who use it.
   if (rule.access != Access::open && !rule.whole_server) metered.begin(principal);
   Call call{exchange, std::move(found.captured), exchange.request().id, std::move(principal)};
   co_return co_await found.route->route.respond(call);

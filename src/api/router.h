@@ -48,7 +48,11 @@ class Router {
   void set_cors(Cors cors) { cors_ = std::move(cors); }
   // From now on nobody reaches a route whom its rule does not let in. Without it everybody is
   // the admin of the default tenant. It outlives this.
-  void set_guard(auth::Authenticator& guard) { guard_ = &guard; }
+  // `local`: it is for this machine alone, as long as nobody is asked for a key.
+  void set_guard(auth::Authenticator& guard, bool local) {
+    guard_ = &guard;
+    local_ = local;
+  }
   // Tells it of every request. It outlives this.
   void set_recorder(Recorder& recorder) { recorder_ = &recorder; }
   // While `needed`, answers wait for `wait`: what a client knows of must not be lost any more.
@@ -81,7 +85,7 @@ class Router {
   class Metered;
   awaitable<http::Response> answer(http::Exchange& exchange, Found found, Asked& asked,
                                    Metered& metered) const;
-  awaitable<auth::Principal> admit(const http::Request& request, const Rule& rule) const;
+  awaitable<auth::Principal> find_out(const http::Request& request, const Rule& rule) const;
   std::string methods_of(const http::Request& request) const;
   http::Response refuse_method(http::Exchange& exchange) const;
   bool forged_by_browser(const http::Request& request) const;
@@ -91,6 +95,7 @@ class Router {
   std::vector<Compiled> routes_;
   Cors cors_;
   auth::Authenticator* guard_ = nullptr;
+  bool local_ = false;
   Recorder* recorder_ = nullptr;  // null: nobody writes it down
   std::function<bool()> unsettled_;
   std::function<awaitable<void>()> settle_;

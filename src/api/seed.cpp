@@ -121,7 +121,7 @@ awaitable<http::Response> execute(Service& service, Call& call) {
   const std::optional<StreamOptions> stream = read_stream_options(body);
   // A command that no session would run is refused before the session is looked for.
   if (!asked) {
-    const session::Who nobody{.request = call.request_id};
+    const session::Who nobody{.request = call.request_id, .tenant = call.principal.tenant};
     service.sessions.check(service.sessions.default_policy(), command, nobody);
   }
   CountedRetry retry{service, call.exchange.request()};

@@ -65,6 +65,11 @@ session::SessionSpec read_session(const json::object& body, const Service& servi
         400, "This server does not let clients choose the policy \"" + spec.policy + "\""};
   }
   spec.volumes = read_volumes(body);
+  const auto scope = static_cast<auth::Scopes>(auth::Scope::volumes);
+  if (!spec.volumes.empty() && (call.principal.scopes & scope) == 0) {
+    throw http::HttpError{403, "this key may not use volumes: its scopes are " +
+                                   auth::to_text(call.principal.scopes)};
+  }
   spec.idle = idle;
   if (const auto minutes = find_number(body, "timeout_minutes")) {
     constexpr double kWeek = 7 * 24 * 60;

@@ -33,11 +33,14 @@ awaitable<http::Response> create(Service& service, Call& call) {
   token.role = read_only ? auth::Role::readonly : auth::Role::user;
   token.key = call.principal.key;
   token.scopes = call.principal.scopes;
-  token.expires = std::chrono::system_clock::now() + lifetime;
+  const auto now = std::chrono::system_clock::now();
+  token.expires = now + lifetime;
+  if (call.principal.expires) token.expires = std::min(token.expires, *call.principal.expires);
+  const auto left = std::chrono::duration_cast<std::chrono::seconds>(token.expires - now);
   json::object answer{{"token", service.tokens->sign(token)},
                       {"session_id", session->id},
                       {"read_only", read_only},
-                      {"expires_in", lifetime.count()},
+                      {"expires_in", left.count()},
                       {"expires_at", iso8601(token.expires)}};
   co_return http::json_response(201, json::serialize(answer));
 }

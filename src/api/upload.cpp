@@ -106,7 +106,7 @@ class Upload {
   }
 
   void count_limit(session::Limit limit) const {
-    session::Who who;
+    session::Who who{.tenant = call_.principal.tenant};
     if (session_) who = session_->who(call_.request_id);
     service_.sessions.events().resource_limit_exceeded(who, limit);
   }

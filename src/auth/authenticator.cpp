@@ -163,6 +163,9 @@ Principal Authenticator::check_token(std::string_view credential) const {
   if (token->key.empty() && required()) {
     throw invalid("this token was made before the server asked for keys: ask for another");
   }
+  if (token->key.starts_with("jwt:") && !jwks_) {
+    throw invalid("this token was made with one of an identity provider, which is not asked here");
+  }
   const bool of_key = !token->key.empty() && !token->key.starts_with("jwt:");
   if (of_key && !keys_.is_good(token->key, now)) {
     throw invalid("the API key that this token was made with has expired or was revoked");

@@ -209,6 +209,7 @@ Claimed read_claims(std::string_view text, const JwtRules& rules, WallTime now) 
   claimed.who.role = role_of(claims, rules);
   claimed.who.user = text_of(claims, "sub");
   claimed.who.key = "jwt:" + claimed.who.user;
+  claimed.who.expires = claimed.expires;
   return claimed;
 }
 

@@ -2,6 +2,9 @@
 #include "auth/keyring.h"
 
 #include <openssl/crypto.h>
+#include <sys/stat.h>
+
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -15,24 +18,35 @@ constexpr Milliseconds kLook = 100ms;
 
 }  // namespace
 
-Keyring::Keyring(const std::string& path) : table_(path) {
-  version_ = table_.version();
+Keyring::Keyring(const std::string& path) : path_(path), table_(path) {
+  static_cast<void>(was_replaced());
+  version_ = table_->version();
   take_changes();
-  table_.wait_for_nobody();  // the loop has other things to do
+  table_->wait_for_nobody();  // the loop has other things to do
+}
+
+// As a copy that is put in its place does.
+bool Keyring::was_replaced() {
+  struct stat info{};
+  if (::stat(path_.c_str(), &info) != 0) return false;  // what is known stays
+  const std::pair<std::uint64_t, std::uint64_t> file{info.st_dev, info.st_ino};
+  return std::exchange(file_, file) != file;
 }
 
 void Keyring::take_changes() {
-  for (Key& key : table_.changed_since(change_)) {
+  for (Key& key : table_->changed_since(change_)) {
     const std::string id = key.id;
     keys_.insert_or_assign(id, std::move(key));
   }
+  any_ = any_ || !keys_.empty();
 }
 
 void Keyring::refresh(std::chrono::steady_clock::time_point now) {
   if (now - looked_ < kLook) return;
   looked_ = now;
   try {
-    const std::int64_t version = table_.version();
+    if (was_replaced() || !table_) open_again();
+    const std::int64_t version = table_->version();
     if (version == version_ && !failing_) return;
     take_changes();
     version_ = version;
@@ -42,7 +56,22 @@ void Keyring::refresh(std::chrono::steady_clock::time_point now) {
       log(LogLevel::error, "keys_unreadable", {{"error", error.what()}});
     }
     failing_ = true;
+  } catch (const Error& error) {
+    if (!failing_) log(LogLevel::error, "keys_unreadable", {{"error", error.what()}});
+    failing_ = true;
   }
+}
+
+// What is in the new file counts, and nothing else; but nobody comes in without a key because of
+// it.
+void Keyring::open_again() {
+  table_.reset();
+  table_.emplace(path_);
+  table_->wait_for_nobody();
+  version_ = table_->version();
+  change_ = 0;
+  keys_.clear();
+  take_changes();
 }
 
 bool Keyring::is_good(const std::string& id, WallTime now) const {

@@ -5,8 +5,10 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "auth/key_table.h"
 
@@ -18,7 +20,7 @@ class Keyring {
   explicit Keyring(const std::string& path);
 
   // There is a key, or was one: from then on nobody comes in without.
-  bool any() const { return !keys_.empty(); }
+  bool any() const { return any_; }
   std::size_t size() const { return keys_.size(); }
 
   enum class Verdict { good, unknown, expired, revoked };
@@ -38,12 +40,17 @@ class Keyring {
 
  private:
   void take_changes();
+  bool was_replaced();
+  void open_again();
 
-  KeyTable table_;
+  std::string path_;
+  std::optional<KeyTable> table_;
+  std::pair<std::uint64_t, std::uint64_t> file_ = {};  // device and inode
   std::unordered_map<std::string, Key> keys_;
   std::int64_t version_ = 0;
   std::int64_t change_ = 0;
   std::chrono::steady_clock::time_point looked_ = {};
+  bool any_ = false;
   bool failing_ = false;
 };
 

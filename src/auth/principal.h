@@ -2,6 +2,7 @@
 // Who asks, and what that one may do. A value, known before a handler sees the request.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,6 +42,8 @@ struct Principal {
   std::string user = {};     // whom a token of others names as its subject; empty: nobody
   std::string session = {};  // the only one that it may touch; empty: all of its tenant's
   Scopes scopes = kAllScopes;
+  // Nothing that it makes for others outlives that.
+  std::optional<std::chrono::system_clock::time_point> expires = {};
   bool stranger = false;  // nobody knows who it is: it gets what is open to all
 
   // What concerns the server as a whole is for those who run it.

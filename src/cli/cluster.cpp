@@ -75,6 +75,11 @@ void check_cluster(const Config& config) {
                 "REDIS_HOST: sandboxes at E2B can't be kept by a lease yet; a worker of a cluster "
                 "has native sandboxes only: unset E2B_API_KEY and SANDBOX_PROVIDER"};
   }
+  if (!config.tls.certificate_file.empty()) {
+    throw Error{Code::invalid,
+                "REDIS_HOST: a worker of a cluster is spoken to by http yet: set TLS_CERT_FILE for "
+                "the coordinator instead, and keep workers on a network of their own"};
+  }
 }
 
 std::optional<ClusterStart> start_of_cluster(const Config& config, int listener) {
@@ -171,36 +176,6 @@ awaitable<bool> Cluster::ask_peer(std::string url) {
     throw Error{Code::unavailable, url + " answered " + std::to_string(answer.status)};
   }
   co_return answer.body.find("\"reached\":false") == answer.body.npos;
-}
-
-void check_cluster(const Config& config) {
-  if (config.redis_host.empty()) return;
-  if (config.docker) {
-    throw Error{Code::invalid,
-                "REDIS_HOST: containers can't be kept by a lease yet; a worker of a cluster has "
-                "native sandboxes only: unset DOCKER_HOST and SANDBOX_PROVIDER"};
-  }
-  if (!config.e2b.key.empty()) {
-    throw Error{Code::invalid,
-                "REDIS_HOST: sandboxes at E2B can't be kept by a lease yet; a worker of a cluster "
-                "has native sandboxes only: unset E2B_API_KEY and SANDBOX_PROVIDER"};
-  }
-  if (!config.tls.certificate_file.empty()) {
-    throw Error{Code::invalid,
-                "REDIS_HOST: a worker of a cluster is spoken to by http yet: set TLS_CERT_FILE for "
-                "the coordinator instead, and keep workers on a network of their own"};
-  }
-}
-
-std::optional<ClusterStart> start_of_cluster(const Config& config, int listener) {
-  if (config.redis_host.empty()) return std::nullopt;
-  ClusterStart start;
-  start.redis = redis_settings(config);
-  start.url = config.advertise_url;
-  if (start.url.empty()) {
-    start.url = "http://" + config.host + ":" + std::to_string(http::port_of(listener));
-  }
-  return start;
 }
 
 }  // namespace tb::cli

@@ -22,6 +22,7 @@
 #include "cli/sandboxes.h"
 #include "cli/tls.h"
 #include "cli/watching.h"
+#include "config_sources.h"
 #include "http/listener.h"
 #include "http/server.h"
 #include "registry/registry.h"
@@ -210,7 +211,7 @@ class Program {
 
   void add_routes() {
     router_.set_cors({config_.cors_origins});
-    router_.set_guard(guard_);
+    router_.set_guard(guard_, is_loopback(config_.host) && !config_.allow_no_auth);
     hooks_.wire(events_, router_, service_);
     audit_.wire(events_, router_, service_);
     service_.tokens = &guard_.tokens();

@@ -96,6 +96,7 @@ awaitable<void> Callbacks::expect(std::shared_ptr<session::Session> session,
   json::object data = render_(*process);
   data["session_id"] = session->id;
   data["thread_id"] = session->spec.thread;
+  if (!session->spec.tenant.empty()) data["tenant"] = session->spec.tenant;
   Delivery expected = delivery;
   expected.body = to_body(std::move(data));
   std::optional<State> before;
@@ -121,6 +122,7 @@ awaitable<void> Callbacks::watch(Delivery delivery, std::weak_ptr<sandbox::Sandb
   json::object data = render_(*process);
   data["session_id"] = delivery.session;
   data["thread_id"] = delivery.thread;
+  if (!delivery.tenant.empty()) data["tenant"] = delivery.tenant;
   add_tail(data, *process, sandbox::Stream::out, "stdout");
   add_tail(data, *process, sandbox::Stream::err, "stderr");
   delivery.body = to_body(std::move(data));

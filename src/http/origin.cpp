@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "http/origin.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <optional>
 #include <string_view>
@@ -23,11 +25,33 @@ bool is_own_origin(const Request& request) {
          equal_ignoring_case(*origin, "https://" + std::string{*host});
 }
 
+bool has_local_host(const Request& request) {
+  const auto header = request.headers.find("Host");
+  if (!header || header->empty() || header->front() == '[') return true;
+  const std::string host{header->substr(0, header->find(':'))};
+  in_addr address{};
+  if (::inet_pton(AF_INET, host.c_str(), &address) == 1) return true;
+  constexpr std::string_view kOurs = ".localhost";
+  const bool below =
+      host.size() > kOurs.size() &&
+      equal_ignoring_case(std::string_view{host}.substr(host.size() - kOurs.size()), kOurs);
+  return below || host.find('.') == host.npos;
+}
+
 bool is_listed_origin(const Request& request, const std::vector<std::string>& allowed) {
   const auto origin = one_origin(request);
   if (!origin) return false;
   return std::any_of(allowed.begin(), allowed.end(), [&](const std::string& one) {
     return one == "*" || equal_ignoring_case(one, *origin);
+  });
+}
+
+bool is_listed_host(const Request& request, const std::vector<std::string>& allowed) {
+  const auto host = request.headers.find("Host");
+  if (!host) return false;
+  return std::any_of(allowed.begin(), allowed.end(), [&](const std::string& one) {
+    return equal_ignoring_case(one, "http://" + std::string{*host}) ||
+           equal_ignoring_case(one, "https://" + std::string{*host});
   });
 }
 
