@@ -19,10 +19,15 @@ constexpr auto kPatience = 10s;
 // millisecond.
 constexpr unsigned kMostTried = 4;
 
+// Another number for another content: two files may well be written within a tick of the clock.
 std::int64_t change_of(const std::string& path) {
   struct stat info{};
   if (::stat(path.c_str(), &info) != 0) return 0;
-  return info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec;
+  std::uint64_t mark = static_cast<std::uint64_t>(info.st_mtim.tv_sec) * 1'000'000'000 +
+                       static_cast<std::uint64_t>(info.st_mtim.tv_nsec);
+  mark = mark * 31 + info.st_ino;
+  mark = mark * 31 + static_cast<std::uint64_t>(info.st_size);
+  return static_cast<std::int64_t>(mark);
 }
 
 }  // namespace
