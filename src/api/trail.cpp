@@ -64,6 +64,7 @@ void Trail::ended(Asked& asked) {
   entry.tenant = who.tenant;
   entry.key = who.key;
   if (!who.key.empty() || !who.tenant.empty()) entry.role = auth::name_of(who.role);
+  if (!who.session.empty()) entry.via = "session_token";
   entry.address = request.peer;
   if (const auto forwarded = request.headers.find("X-Forwarded-For")) entry.forwarded = *forwarded;
   if (!note.empty()) {

@@ -93,6 +93,7 @@ std::string to_line(const Entry& entry, std::uint64_t number) {
   add(line, "tenant", entry.tenant);
   add(line, "key", entry.key);
   add(line, "role", entry.role);
+  add(line, "via", entry.via);
   add(line, "address", entry.address);
   add(line, "forwarded_for", entry.forwarded);
   add(line, "session", entry.session);

@@ -21,6 +21,7 @@ struct Entry {
   std::string tenant = {};
   std::string key = {};  // the id of the key that was shown
   std::string role = {};
+  std::string via = {};  // "session_token", if that was shown, made with the key
   std::string address = {};
   std::string forwarded = {};  // what a proxy says of it, which anybody can claim
   std::string session = {};

@@ -40,12 +40,18 @@ std::string body_of(std::string_view type, WallTime at, const std::string& event
   return json::serialize(body);
 }
 
-// While it lives, one more is counted.
+// While it lives, one more of the tenant's is counted.
 struct Counted {
-  explicit Counted(std::size_t& which) : count(which) { ++count; }
-  ~Counted() { --count; }
+  Counted(std::map<std::string, std::size_t>& counts, std::string of)
+      : all(counts), tenant(std::move(of)) {
+    ++all[tenant];
+  }
+  ~Counted() {
+    if (--all[tenant] == 0) all.erase(tenant);
+  }
   Counted(const Counted&) = delete;
-  std::size_t& count;
+  std::map<std::string, std::size_t>& all;
+  const std::string tenant;
 };
 
 }  // namespace
@@ -202,9 +208,10 @@ void Webhooks::check(const Webhook& webhook) const {
 awaitable<Webhook> Webhooks::create(Webhook like) {
   check(like);
   const auto own = [&](const Webhook& one) { return one.tenant == like.tenant; };
-  const auto count = std::count_if(webhooks_.begin(), webhooks_.end(), own);
-  if (webhooks_.size() >= settings_.in_all ||
-      static_cast<std::size_t>(count) >= settings_.per_tenant) {
+  const auto kept = std::count_if(webhooks_.begin(), webhooks_.end(), own);
+  const Counted counted{making_, like.tenant};
+  const std::size_t count = static_cast<std::size_t>(kept) + making_[like.tenant] - 1;
+  if (webhooks_.size() >= settings_.in_all || count >= settings_.per_tenant) {
     throw Error{Code::conflict, "there are " + std::to_string(count) +
                                     " webhooks already: remove one that is not needed"};
   }
@@ -264,10 +271,11 @@ awaitable<void> Webhooks::remove(std::string tenant, std::string id) {
 
 awaitable<Attempt> Webhooks::test(std::string tenant, std::string id) {
   const Webhook webhook = get(tenant, id);
-  if (testing_ >= settings_.tests_at_once) {
+  const auto turns = testing_.find(tenant);
+  if (turns != testing_.end() && turns->second >= settings_.tests_at_once) {
     throw Error{Code::exhausted, "other webhooks are being tested: try again in some seconds"};
   }
-  const Counted counted{testing_};
+  const Counted counted{testing_, tenant};
   const std::string event = "evt_" + name_after(make_uuid());
   Delivery delivery;
   delivery.id = "msg_" + name_after(event + "\n" + webhook.id);

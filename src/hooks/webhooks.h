@@ -7,6 +7,7 @@
 #include <bitset>
 #include <deque>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,9 +28,9 @@ class Webhooks : public session::Listener {
     // Of what waits for the disk; what comes beyond is lost, which is counted and logged.
     std::size_t queue = 10'000;
     Bytes bytes = 32_MiB;
-    Milliseconds retry = 1s;     // after a disk that did not take it
-    Milliseconds patience = 2s;  // of answers with the disk
-    std::size_t tests_at_once = 4;
+    Milliseconds retry = 1s;        // after a disk that did not take it
+    Milliseconds patience = 2s;     // of answers with the disk
+    std::size_t tests_at_once = 4;  // of a tenant
     std::function<WallTime()> now = [] { return std::chrono::system_clock::now(); };
   };
   Webhooks(asio::any_io_executor executor, Outbox& outbox, Deliveries& deliveries,
@@ -91,7 +92,8 @@ class Webhooks : public session::Listener {
   std::uint64_t stored_ = 0;    // of these, or given up
   std::uint64_t lost_ = 0;
   bool failing_ = false;
-  std::size_t testing_ = 0;
+  std::map<std::string, std::size_t> testing_;  // by tenant
+  std::map<std::string, std::size_t> making_;   // webhooks that are being written down
   Signal wake_;
   Signal done_;
   TaskGroup tasks_;

@@ -166,14 +166,16 @@ awaitable<Volume> Volumes::create(Owner owner, std::string name, std::optional<B
 }
 
 awaitable<std::vector<Volume>> Volumes::list(Owner owner) {
-  std::vector<Volume> volumes = co_await find(beginning(owner_of(owner)));
+  std::string begins = beginning(owner_of(owner));
+  std::vector<Volume> volumes = co_await find(std::move(begins));
   std::erase_if(volumes, [&](const Volume& volume) { return volume.owner != owner; });
   co_return volumes;
 }
 
 awaitable<std::vector<Volume>> Volumes::list_tenant(std::string tenant) {
   const json::object label{{"tenant", tenant}};
-  std::vector<Volume> volumes = co_await find(tenant.empty() ? "{\"user\":" : beginning(label));
+  std::string begins = tenant.empty() ? "{\"user\":" : beginning(label);
+  std::vector<Volume> volumes = co_await find(std::move(begins));
   std::erase_if(volumes, [&](const Volume& volume) { return volume.owner.tenant != tenant; });
   co_return volumes;
 }

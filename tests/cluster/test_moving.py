@@ -10,7 +10,7 @@ import pytest
 from server import Server, wait_until
 from test_faults import create_until, live_count, owned_by
 
-SECRET = {"X-Cluster-Secret": "s3cret"}
+SECRET = {"X-Cluster-Secret": "a secret of this cluster"}
 
 
 def execute_until(front, session, command):

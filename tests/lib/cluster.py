@@ -49,7 +49,7 @@ class Cluster:
 
     def settings(self, **more):
         return {"REDIS_HOST": "127.0.0.1", "REDIS_PORT": self.redis.port,
-                "CLUSTER_LEASE_MS": int(LEASE * 1000), "CLUSTER_SECRET": "a secret of the cluster, long enough",
+                "CLUSTER_LEASE_MS": int(LEASE * 1000), "CLUSTER_SECRET": "a secret of this cluster",
                 "POOL_SIZE": 0, "MIN_POOL_SIZE": 0, **self.more, **more}
 
     def worker(self, kind=Server, before=None, **more):

@@ -8,7 +8,7 @@ import pytest
 
 import server as lib
 from keys import make_key
-from test_matrix import ROUTES, SOCKET
+from route_rows import ROUTES, SOCKET
 from websocket import WebSocket
 
 
