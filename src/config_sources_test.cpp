@@ -102,7 +102,9 @@ TEST_F(ConfigSources, SecretsAreNeitherShownNorFlags) {
   const GivenSettings given = gather_settings(file("WEBHOOK_SECRET=" + secret + "\n"));
   EXPECT_EQ(shown(given, "WEBHOOK_SECRET").value, "(hidden)");
   EXPECT_EQ(complaint("WEBHOOK_SECRET=whsec_wrong\n").find("whsec_wrong"), std::string::npos);
-  const std::set<std::string> secrets{"WEBHOOK_SECRET", "REDIS_PASSWORD", "E2B_API_KEY"};
+  const std::set<std::string> secrets{
+      "WEBHOOK_SECRET", "REDIS_PASSWORD", "REDIS_SENTINEL_PASSWORD", "E2B_API_KEY",
+      "CLUSTER_SECRET", "JWT_SECRET",     "WORKSPACE_S3_SECRET"};
   for (const Setting& setting : settings()) {
     EXPECT_EQ(flag_of(setting).empty(), secrets.contains(setting.name)) << setting.name;
   }

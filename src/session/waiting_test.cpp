@@ -23,8 +23,8 @@ PoolSettings places(std::size_t capacity) {
 struct World {
   limits::Limiter limiter;  // outlives all that is counted
   TestLoop loop;
+  TestParts parts;  // what runs counts there until it is gone
   sandbox::FakeProvider provider{loop.executor()};
-  TestParts parts;
   Sessions sessions;
 
   explicit World(std::size_t capacity, limits::Limiter::Settings settings = {})

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from server import Server, wait_until
-from test_faults import create_until, live_count, owned_by
+from test_faults import create_until, owned_by, wait_one_each
 
 SECRET = {"X-Cluster-Secret": "a secret of this cluster"}
 
@@ -73,7 +73,7 @@ def test_a_drained_worker_sends_its_sessions_away(make_cluster):
             assert other.exists(session)
         for session in unnamed:
             assert execute_until(front, session, "cat f") == session + "\n"
-        assert live_count(cluster, sessions) == [1] * 6
+        wait_one_each(cluster, sessions)
         drained.stop()  # as one does to upgrade it
         for thread, session in sessions.items():
             assert front.stdout(session, "cat a/b/f") == thread + "\n"

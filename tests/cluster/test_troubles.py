@@ -14,7 +14,7 @@ import pytest
 from cluster import LEASE, Cluster
 from redis_server import Redis, Wire, free_port
 from server import Server, wait_until
-from test_faults import create_until, live_count, owned_by, threads_on
+from test_faults import create_until, owned_by, threads_on, wait_one_each
 
 HOUR = 3600
 
@@ -58,11 +58,11 @@ def test_clocks_an_hour_apart(make_cluster):
         made = {thread: create_until(front, thread) for thread in lost}
         print(f"taken over after {time.monotonic() - began:.1f} s, leases of {LEASE} s")
         assert all(cluster.workers[0].exists(session) for session in made.values())
-        assert live_count(cluster, sessions) == [1] * 4
+        wait_one_each(cluster, sessions)
         os.kill(ahead.process.pid, signal.SIGCONT)
         wait_until(lambda: not any(ahead.exists(old) for old in lost.values()),
                    "it has given all up", 6 * LEASE)
-        assert live_count(cluster, sessions) == [1] * 4
+        wait_one_each(cluster, sessions)
     assert not seen["doubles"]
 
 
@@ -209,7 +209,7 @@ def test_a_coordinator_dies_between_create_and_answer(binary):
                 for wire in wires:
                     wire.passing.set()
                 same += other.create(thread) == made[1]
-                assert live_count(cluster, [thread]) == [1]
+                wait_one_each(cluster, [thread])
                 doomed.start()
         print(f"3 answers lost, {same} times the thread had its session when asked again")
         assert same == 3 and not seen["doubles"]

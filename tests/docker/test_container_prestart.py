@@ -48,6 +48,7 @@ def told(answer, name):
     text = same_for_all(str(end_of(answer)))
     # Which process is the parent differs by nature: here it is not PID 1.
     by_parent = name in ("special", "identity", "last is executed")
+    text = re.sub(r"(line 1: +)\d+ ", r"\1N ", text)  # which number a child got is chance
     return re.sub(r"\d+", "N", text) if by_parent else text
 
 
