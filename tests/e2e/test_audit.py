@@ -3,6 +3,7 @@
 import json
 import os
 import time
+import urllib.parse
 
 import pytest
 
@@ -17,8 +18,7 @@ def audited(start_server):
 
 
 def entries(server, **query):
-    words = "&".join(f"{name}={value}" for name, value in query.items())
-    reply = server.get(f"/admin/audit?{words}")
+    reply = server.get(f"/admin/audit?{urllib.parse.urlencode(query)}")
     assert reply.status == 200, reply
     return reply.json["entries"]
 
@@ -109,6 +109,7 @@ def test_it_outlives_the_server_and_turns_pages(audited):
     session = audited.create("t")
     for i in range(12):
         audited.execute(session, f"echo {i}")
+    wait_until(lambda: len(entries(audited, action="/execute")) == 12, "all of it is there")
     between = time.time()
     assert audited.terminate() == 0
     audited.start()
