@@ -9,7 +9,7 @@ import threading
 import time
 import tomllib
 
-from running import (ROOT, Result, gtest, junit, pytest, pytest_by_two, pytest_side_by_side,
+from running import (ROOT, Result, gtest, junit, pytest, pytest_by_three, pytest_side_by_side,
                      script, sh, side_by_side, total_of)
 
 ASAN = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
@@ -87,7 +87,7 @@ def asan():
     if result.failed:
         return result
     unit = gtest("asan", ASAN)
-    e2e = pytest_by_two("tests/e2e", {"THREADBOX_BINARY": "build/asan/threadbox",
+    e2e = pytest_by_three("tests/e2e", {"THREADBOX_BINARY": "build/asan/threadbox",
                                       "ASAN_OPTIONS": "detect_leaks=0:quarantine_size_mb=8"})
     return Result(result.passed + unit.passed + e2e.passed, unit.failed + e2e.failed,
                   unit.skipped + e2e.skipped)
