@@ -86,11 +86,12 @@ def asan():
     result = ASAN_BUILD.finish()
     if result.failed:
         return result
-    unit = gtest("asan", ASAN)
-    e2e = pytest_by_three("tests/e2e", {"THREADBOX_BINARY": "build/asan/threadbox",
-                                      "ASAN_OPTIONS": "detect_leaks=0:quarantine_size_mb=8"})
-    return Result(result.passed + unit.passed + e2e.passed, unit.failed + e2e.failed,
-                  unit.skipped + e2e.skipped)
+    results = [result]
+    whole = {"THREADBOX_BINARY": "build/asan/threadbox",
+             "ASAN_OPTIONS": "detect_leaks=0:quarantine_size_mb=8"}
+    side_by_side([lambda: results.append(gtest("asan", ASAN)),
+                  lambda: results.append(pytest_by_three("tests/e2e", whole))])
+    return total_of(results)
 
 
 def environment(name, wanted):
