@@ -87,11 +87,20 @@ def pytest(folder, *more, env=None, strict=False):
 
 
 def side_by_side(works):
-    threads = [threading.Thread(target=work) for work in works]
+    failures = []
+
+    def guarded(work):
+        try:
+            work()
+        except Exception as failure:  # of ours, not of a test: nothing was counted
+            failures.append(failure)
+    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    if failures:
+        raise failures[0]
 
 
 def pytest_side_by_side(folder, *groups, env=None):
