@@ -21,26 +21,26 @@ bool Turns::has_room(const Item& item) const {
 // The head of its host may be another one then.
 void Turns::insert(Source& source, const Entry& entry) {
   std::set<Place>& places = source.waiting[entry.item.host];
-  if (!places.empty()) source.heads.erase({places.begin()->first, entry.item.host});
-  places.emplace(entry.when, entry.item.id);
-  source.heads.emplace(places.begin()->first, entry.item.host);
+  if (!places.empty()) source.heads.erase({places.begin()->when, entry.item.host});
+  places.insert({entry.when, entry.number, entry.item.id});
+  source.heads.emplace(places.begin()->when, entry.item.host);
 }
 
 void Turns::erase(Source& source, const Entry& entry) {
   const auto places = source.waiting.find(entry.item.host);
-  source.heads.erase({places->second.begin()->first, entry.item.host});
-  places->second.erase({entry.when, entry.item.id});
+  source.heads.erase({places->second.begin()->when, entry.item.host});
+  places->second.erase({entry.when, entry.number, entry.item.id});
   if (places->second.empty()) {
     source.waiting.erase(places);
   } else {
-    source.heads.emplace(places->second.begin()->first, entry.item.host);
+    source.heads.emplace(places->second.begin()->when, entry.item.host);
   }
 }
 
 void Turns::add(const Item& item, Time when) {
   if (running(item.id)) return;
   remove(item.id);
-  const Entry& entry = items_[item.id] = {item, when};
+  const Entry& entry = items_[item.id] = {item, when, ++added_};
   Source& source = sources_[item.source];
   insert(source, entry);
   for (Load* load : {&source.load, &hosts_[item.host]}) {
@@ -93,7 +93,7 @@ std::optional<Turns::Item> Turns::take(Time now) {
     Source& source = at->second;
     const std::string* host = choose(source, now);
     if (!host) continue;
-    Entry& entry = items_.at(source.waiting.at(*host).begin()->second);
+    Entry& entry = items_.at(source.waiting.at(*host).begin()->id);
     erase(source, entry);
     entry.running = true;
     ++source.load.running;
@@ -119,7 +119,7 @@ std::vector<std::string> Turns::waiting_of(const std::string& source) const {
   const auto found = sources_.find(source);
   if (found == sources_.end()) return ids;
   for (const auto& [host, places] : found->second.waiting) {
-    for (const Place& place : places) ids.push_back(place.second);
+    for (const Place& place : places) ids.push_back(place.id);
   }
   return ids;
 }

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <chrono>
+#include <compare>
 #include <map>
 #include <optional>
 #include <set>
@@ -58,7 +59,13 @@ class Turns {
   std::uint64_t bytes() const { return bytes_; }
 
  private:
-  using Place = std::pair<Time, std::string>;  // when, and the id
+  // Of those with the same time the one that was added first has the first turn.
+  struct Place {
+    Time when;
+    std::uint64_t number = 0;
+    std::string id;
+    auto operator<=>(const Place&) const = default;
+  };
   struct Load {
     std::size_t count = 0;
     std::size_t running = 0;
@@ -72,6 +79,7 @@ class Turns {
   struct Entry {
     Item item;
     Time when;
+    std::uint64_t number = 0;
     bool running = false;
   };
   using Sources = std::map<std::string, Source>;
@@ -86,6 +94,7 @@ class Turns {
   std::unordered_map<std::string, Entry> items_;
   Sources sources_;
   std::unordered_map<std::string, Load> hosts_;
+  std::uint64_t added_ = 0;
   std::size_t running_ = 0;
   std::uint64_t bytes_ = 0;
   std::string last_;  // source that had its turn
