@@ -24,28 +24,63 @@ namespace tb {
 namespace asio = boost::asio;
 using asio::awaitable;
 
+// What does not depend on the type of a result is compiled once, in async.cpp: each instance of
+// these parts of Asio costs a compiler a second.
+namespace detail {
+// False when the time ran out. What the task threw is thrown on.
+awaitable<bool> finished_within(std::chrono::nanoseconds limit, awaitable<void> task);
+awaitable<void> run_on(asio::thread_pool& pool, std::function<void()> work);
+
+template <class T>
+awaitable<void> keep_result(awaitable<T> task, std::shared_ptr<std::optional<T>> result) {
+  result->emplace(co_await std::move(task));
+}
+}  // namespace detail
+
 // Runs `task`, at most for `limit`. Empty when the time ran out; what the task threw is thrown on.
 template <class T>
 awaitable<std::optional<T>> within(std::chrono::nanoseconds limit, awaitable<T> task) {
-  auto executor = co_await asio::this_coro::executor;
-  asio::steady_timer timer{executor, limit};
-  auto race = asio::experimental::make_parallel_group(
-      asio::co_spawn(executor, std::move(task), asio::deferred), timer.async_wait(asio::deferred));
-  auto [order, failure, value, timer_error] =
-      co_await race.async_wait(asio::experimental::wait_for_one(), asio::use_awaitable);
-  if (order[0] == 1) co_return std::nullopt;
-  if (failure) std::rethrow_exception(failure);
-  co_return std::move(value);
+  const auto result = std::make_shared<std::optional<T>>();
+  awaitable<void> kept = detail::keep_result<T>(std::move(task), result);
+  const bool finished = co_await detail::finished_within(limit, std::move(kept));
+  if (!finished) co_return std::nullopt;
+  co_return std::move(*result);
 }
 
 // Runs what may block (a disk) on the pool's threads; the caller goes on where it was.
 template <class Work>
 awaitable<std::invoke_result_t<Work>> on_pool(asio::thread_pool& pool, Work work) {
-  auto task = [work = std::move(work)]() mutable -> awaitable<std::invoke_result_t<Work>> {
-    co_return work();
-  };
-  co_return co_await asio::co_spawn(pool, std::move(task), asio::use_awaitable);
+  using Result = std::invoke_result_t<Work>;
+  if constexpr (std::is_void_v<Result>) {
+    const auto shared = std::make_shared<Work>(std::move(work));
+    std::function<void()> task = [shared] { (*shared)(); };
+    co_await detail::run_on(pool, std::move(task));
+  } else {
+    // The work's, also when nobody waits for it any more.
+    struct Shared {
+      Work work;
+      std::optional<Result> result;
+    };
+    const auto shared = std::make_shared<Shared>(Shared{std::move(work), {}});
+    std::function<void()> task = [shared] { shared->result.emplace(shared->work()); };
+    co_await detail::run_on(pool, std::move(task));
+    co_return std::move(*shared->result);
+  }
 }
+
+// What is asked while it is waited for: the caller's, who keeps it until then.
+class Condition {
+ public:
+  template <class Ready>
+  Condition(const Ready& ready)
+      : ready_(&ready),
+        ask_([](const void* of) -> bool { return (*static_cast<const Ready*>(of))(); }) {}
+  bool operator()() const { return ask_(ready_); }
+
+ private:
+  const void* ready_;
+  bool (*ask_)(const void*);
+};
 
 // Waits that can be woken: `wait` suspends until the next `notify_all`. One loop, one thread.
 class Signal {
@@ -53,24 +88,12 @@ class Signal {
   explicit Signal(asio::any_io_executor executor)
       : timer_(std::make_shared<asio::steady_timer>(executor,
                                                     asio::steady_timer::time_point::max())) {}
-  awaitable<void> wait() { co_await timer_->async_wait(asio::as_tuple(asio::use_awaitable)); }
+  awaitable<void> wait();
   void notify_all() { timer_->cancel(); }
 
   // Waits until `ready()`, which is asked again after each notify_all, at most for `limit`.
   // Returns what it says then.
-  template <class Ready>
-  awaitable<bool> until(Ready ready, std::chrono::nanoseconds limit) {
-    if (ready()) co_return true;
-    asio::steady_timer deadline{timer_->get_executor(), limit};
-    const auto late = std::make_shared<bool>(false);  // the handler may outlive this frame
-    deadline.async_wait([late, timer = timer_](boost::system::error_code error) {
-      if (error) return;
-      *late = true;
-      timer->cancel();
-    });
-    while (!ready() && !*late) co_await wait();
-    co_return ready();
-  }
+  awaitable<bool> until(Condition ready, std::chrono::nanoseconds limit);
 
  private:
   std::shared_ptr<asio::steady_timer> timer_;
@@ -83,28 +106,9 @@ class TaskGroup {
   TaskGroup(asio::any_io_executor executor, OnFailure on_failure)
       : executor_(executor), on_failure_(std::move(on_failure)), idle_(executor) {}
 
-  template <class Task>
-  void spawn(std::string name, Task task) {
-    auto entry = running_.emplace(running_.end());
-    asio::co_spawn(
-        executor_, std::move(task),
-        asio::bind_cancellation_slot(
-            entry->slot(), [this, entry, name = std::move(name)](std::exception_ptr failure) {
-              // Cancelled tasks arrive here too (operation_aborted).
-              if (failure) on_failure_(name, failure);
-              running_.erase(entry);
-              if (running_.empty()) idle_.notify_all();
-            }));
-  }
-
+  void spawn(std::string name, std::function<awaitable<void>()> task);
   // Cancels what runs and waits until it has ended.
-  awaitable<void> close() {
-    for (auto entry = running_.begin(); entry != running_.end();) {
-      (entry++)->emit(asio::cancellation_type::terminal);
-    }
-    while (!running_.empty()) co_await idle_.wait();
-  }
-
+  awaitable<void> close();
   std::size_t size() const { return running_.size(); }
 
  private:
