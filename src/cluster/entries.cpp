@@ -79,6 +79,18 @@ awaitable<std::uint64_t> Membership::claim(std::string thread, std::string sessi
   throw Error{Code::unavailable, "no new sessions yet: this worker is about to register again"};
 }
 
+awaitable<void> Membership::check_nobody_has(std::string thread) {
+  redis::Command find_entry{"GET", thread_key(thread)};
+  const redis::Reply reply = co_await redis_.call(std::move(find_entry));
+  const std::optional<Entry> entry = parse_entry(reply.text);
+  if (!entry || entry->worker == settings_.id) co_return;
+  redis::Command find_owner{"HGET", kWorkers, entry->worker};
+  const redis::Reply record = co_await redis_.call(std::move(find_owner));
+  const std::optional<Record> owner = parse_record(record.text);
+  if (!owner || owner->epoch != entry->epoch) co_return;
+  throw session::Elsewhere{entry->worker, owner->url, entry->session};
+}
+
 void Membership::release(std::string thread, std::string session) {
   released_.push_back({std::move(thread), std::move(session), 0});
   to_release_.notify_all();
