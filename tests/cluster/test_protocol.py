@@ -148,8 +148,9 @@ class Worker:
         if self.restored_as != f"{run} {self.epoch}" and (
                 self.restored or state == run + " open"):
             for thread, (session, number) in list(self.claims.items()):
-                reply = self.eval("restore", [thread, "workers"], self.name, self.epoch, number,
-                                  session, 10**9, "owner" if self.restored else "heir")
+                reply = self.eval("restore", [thread, "workers", "s " + session], self.name,
+                                  self.epoch, number, session, 10**9,
+                                  "owner" if self.restored else "heir")
                 if reply[0] == "lost":
                     raise Cut()
                 self.world.counts["restored"] += 1
@@ -206,8 +207,8 @@ class Worker:
             return
         session = f"{self.name}-{self.world.now}-{thread}"
         try:
-            reply = self.eval("claim", [thread, "workers", "run", "next"], self.name, self.epoch,
-                              self.run, session, 10**9)
+            reply = self.eval("claim", [thread, "workers", "run", "next", "s " + session],
+                              self.name, self.epoch, self.run, session, 10**9)
         except Cut:
             return
 
@@ -230,7 +231,7 @@ class Worker:
         self.sandboxes.discard(thread)
         session, _ = self.claims.pop(thread)
         try:
-            self.eval("release", [thread], self.name, session)
+            self.eval("release", [thread, "s " + session], self.name, session)
         except Cut:
             pass  # told later, by the real one
 
