@@ -224,7 +224,12 @@ awaitable<std::shared_ptr<Worker>> Coordinator::redirect(http::Exchange& exchang
     co_return nullptr;
   }
   fleet_.forget_tenant(asked.caller);
-  const std::shared_ptr<Worker> owner = co_await fleet_.find_or_read(elsewhere.worker);
+  std::shared_ptr<Worker> owner;
+  try {
+    owner = co_await fleet_.find_or_read(elsewhere.worker);
+  } catch (const Error& error) {
+    log(LogLevel::debug, "workers_not_read", {{"error", error.what()}});
+  }
   if (!owner) throw later("the thread's worker is not known here yet");
   if (!asked.whole) throw later("the session has moved: send it again");
   if (!elsewhere.session.empty()) fleet_.remember(elsewhere.session, owner->id);

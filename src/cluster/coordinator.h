@@ -49,6 +49,7 @@ class Coordinator {
   http::Response health() const;
   http::Response workers() const;
   http::Response metrics() const;
+  awaitable<http::Response> check_question(const http::Request& request);
   awaitable<http::Response> sessions(http::Exchange& exchange);
 
   Fleet& fleet_;

@@ -169,7 +169,8 @@ void Relay::Passage::watch_client() {
   // The second time its connection is broken; who calls has a copy of this.
   exchange_.on_peer_closed([link = link_, told = std::make_shared<bool>(false), over = over_] {
     const int fd = link->socket().native_handle();
-    *over = std::exchange(*told, true);
+    *over = *over || *told;
+    *told = true;
     if (fd >= 0) ::shutdown(fd, *over ? SHUT_RDWR : SHUT_WR);
   });
 }
@@ -222,6 +223,7 @@ awaitable<void> Relay::Passage::send_again() {
   relay_.idle_.erase(endpoint_.text());
   kept_ = false;
   link_ = co_await relay_.open(endpoint_);
+  if (*over_) throw Error{Code::unavailable, "nobody waits for it any more"};
   std::string out;
   write_head(out);
   co_await link_->send(out);
