@@ -62,7 +62,7 @@ awaitable<json::value> count_files(Service& service, std::shared_ptr<session::Se
 awaitable<http::Response> get_session(Service& service, Call& call) {
   const std::string* thread = call.exchange.request().find_query("thread_id");
   if (!thread || thread->empty()) throw http::HttpError{400, "thread_id required"};
-  const auto session = find_own_thread(service, call, *thread);
+  const auto session = co_await find_own_thread(service, call, *thread);
   if (!session) {
     throw Refusal{404,
                   "No active session found for thread_id",
