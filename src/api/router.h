@@ -13,7 +13,7 @@
 #include "api/rules.h"
 #include "auth/authenticator.h"
 #include "http/exchange.h"
-#include "limits/limiter.h"
+#include "limits/limits.h"
 #include "session/metrics.h"
 
 namespace tb::api {

@@ -150,6 +150,7 @@ class Program {
     co_await hooks_.open();
     co_await sandboxes_.open();
     co_await sessions_.open();
+    if (cluster_) cluster_->share(quotas_.limits());
     co_await hooks_.settle();
     artifacts_.open();
     co_await logs_.sweep();
