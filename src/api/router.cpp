@@ -206,7 +206,13 @@ awaitable<http::Response> Router::answer(http::Exchange& exchange, Found found, 
   if (rule.access != Access::open && !rule.whole_server) metered.begin(principal);
   if (recorder_ && wants_websocket(exchange.request())) recorder_->opening(asked);
   Call call{exchange, std::move(found.captured), exchange.request().id, std::move(principal)};
+  const Running::Entry entry{running_, call.principal, exchange};
   co_return co_await found.route->route.respond(call);
+}
+
+void Router::cut_revoked() {
+  if (!guard_) return;
+  running_.cut_unless([this](const auth::Principal& who) { return guard_->still_good(who); });
 }
 
 namespace {
