@@ -11,6 +11,7 @@ import pytest
 from keys import make_key
 from live import start, try_start
 from server import wait_until
+from test_jwt import RULES, SECRET, token
 
 
 def as_tenant(key):
@@ -69,7 +70,6 @@ def test_creations_sessions_and_processes_are_bounded(start_server):
     assert reply.status == 429 and "creations of this user" in reply.json["error"], reply
 
 
-def test_sessions_of_an_earlier_server_count(start_server):
 def test_sessions_of_an_earlier_server_count_for_their_key(start_server):
     server = start_server(LIMITS_PER_KEY="sessions=1")
     keys = [as_tenant(make_key(server)) for _ in range(2)]
@@ -94,6 +94,7 @@ def test_a_token_made_with_a_jwt_counts_for_its_user(start_server):
     assert server.get(f"/status/{session}").status == 200
 
 
+def test_sessions_of_an_earlier_server_count(start_server):
     server = start_server(LIMITS_PER_TENANT="sessions=1")
     kept = server.create("kept")
     server.restart()
