@@ -32,7 +32,7 @@ struct SessionSpec {
   std::vector<storage::VolumeUse> volumes = {};  // of the user, asked for by name
   std::vector<sandbox::Mount> mounts = {};       // what these and the environment's came to
   std::string tenant = {};                       // whose it is; empty: the default tenant's
-  std::string key = {};                          // of who asked for it; not kept on disk
+  std::string key = {};                          // of who asked for it; kept in its label
 };
 
 // What its environment means for a session, beside the sandbox.
