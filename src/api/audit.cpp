@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looking into the audit log.
+#include <algorithm>
+#include <array>
 #include <boost/json.hpp>
 #include <charconv>
 
@@ -41,9 +43,10 @@ audit::Query read_query(const http::Request& request) {
   query.tenant = text("tenant");
   query.action = text("action");
   query.result = text("result");
-  if (query.result && *query.result != "ok" && *query.result != "refused" &&
-      *query.result != "failed" && *query.result != "gone") {
-    throw http::HttpError{400, "\"result\" must be ok, refused, failed or gone"};
+  constexpr std::array<std::string_view, 5> kResults{"ok", "refused", "failed", "gone", "begun"};
+  if (query.result &&
+      std::find(kResults.begin(), kResults.end(), *query.result) == kResults.end()) {
+    throw http::HttpError{400, "\"result\" must be ok, refused, failed, gone or begun"};
   }
   query.since = find_time(request, "since");
   query.until = find_time(request, "until");

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "http/exchange.h"
-#include "limits/limiter.h"
+#include "limits/limits.h"
 
 namespace tb::api {
 

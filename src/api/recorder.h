@@ -11,7 +11,7 @@
 
 namespace tb::api {
 
-// A request, at its end.
+// A request, as far as it has got.
 struct Asked {
   const http::Request& request;
   std::string_view pattern = {};      // of its route; empty: no route has its path and method
@@ -27,6 +27,8 @@ class Recorder {
   // Each has an end, whatever becomes of it.
   virtual void began(const http::Request& request) = 0;
   virtual void ended(Asked& asked) = 0;
+  // It is let in, and may go on for days: a WebSocket.
+  virtual void opening(const Asked& asked) { static_cast<void>(asked); }
 };
 
 }  // namespace tb::api

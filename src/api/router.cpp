@@ -60,6 +60,12 @@ bool is_simple_type(std::string_view type) {
   return false;
 }
 
+// Whether it becomes one is seen later.
+bool wants_websocket(const http::Request& request) {
+  const auto upgrade = request.headers.find("Upgrade");
+  return upgrade && http::equal_ignoring_case(*upgrade, "websocket");
+}
+
 }  // namespace
 
 Router::Router(session::Metrics& metrics)
@@ -198,8 +204,15 @@ awaitable<http::Response> Router::answer(http::Exchange& exchange, Found found, 
   check_rule(rule, principal);
   // What looks after a server must not be kept out by those who use it.
   if (rule.access != Access::open && !rule.whole_server) metered.begin(principal);
+  if (recorder_ && wants_websocket(exchange.request())) recorder_->opening(asked);
   Call call{exchange, std::move(found.captured), exchange.request().id, std::move(principal)};
+  const Running::Entry entry{running_, call.principal, exchange};
   co_return co_await found.route->route.respond(call);
+}
+
+void Router::cut_revoked() {
+  if (!guard_) return;
+  running_.cut_unless([this](const auth::Principal& who) { return guard_->still_good(who); });
 }
 
 namespace {

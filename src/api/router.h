@@ -11,9 +11,10 @@
 #include "api/cors.h"
 #include "api/recorder.h"
 #include "api/rules.h"
+#include "api/running.h"
 #include "auth/authenticator.h"
 #include "http/exchange.h"
-#include "limits/limiter.h"
+#include "limits/limits.h"
 #include "session/metrics.h"
 
 namespace tb::api {
@@ -66,6 +67,8 @@ class Router {
   // Finds the route and answers; errors become statuses here and nowhere else. HEAD is answered
   // like GET, and OPTIONS with the methods of the path.
   awaitable<void> handle(http::Exchange& exchange) const;
+  // Ends the connections of those whose key was revoked, or has expired, since they asked.
+  void cut_revoked();
   // "GET /status/{}", in the order in which they were added.
   std::vector<std::string> routes() const;
 
@@ -100,6 +103,7 @@ class Router {
   std::function<bool()> unsettled_;
   std::function<awaitable<void>()> settle_;
   limits::Limits* limits_ = nullptr;
+  mutable Running running_;
 };
 
 }  // namespace tb::api

@@ -32,6 +32,7 @@ awaitable<http::Response> create(Service& service, Call& call) {
   token.tenant = session->spec.tenant;
   token.role = read_only ? auth::Role::readonly : auth::Role::user;
   token.key = call.principal.key;
+  token.user = call.principal.user;
   token.scopes = call.principal.scopes;
   const auto now = std::chrono::system_clock::now();
   token.expires = now + lifetime;

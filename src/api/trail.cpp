@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "audit/credentials.h"
+
 namespace tb::api {
 namespace {
 
@@ -23,6 +25,28 @@ bool is_recorded(const Asked& asked) {
 // Paths that name a session name it first.
 bool names_session(std::string_view pattern) {
   return pattern.starts_with("/api/sessions/{}") || pattern == "/status/{}";
+}
+
+// Who asks for what, from where.
+audit::Entry entry_of(const Asked& asked) {
+  const http::Request& request = asked.request;
+  audit::Entry entry;
+  entry.at = std::chrono::system_clock::now();
+  entry.action = request.method + " ";
+  entry.action += asked.pattern.empty() ? "(no route)" : asked.pattern;
+  const auth::Principal& who = asked.principal;
+  entry.tenant = who.tenant;
+  entry.key = who.key;
+  if (!who.key.empty() || !who.tenant.empty()) entry.role = auth::name_of(who.role);
+  if (!who.session.empty()) entry.via = "session_token";
+  entry.address = request.peer;
+  if (const auto forwarded = request.headers.find("X-Forwarded-For")) entry.forwarded = *forwarded;
+  if (!asked.captured.empty() && names_session(asked.pattern)) {
+    entry.session = audit::without_credentials(asked.captured.front());
+  }
+  if (asked.pattern.empty()) entry.target = audit::without_credentials(request.target);
+  entry.request = request.id;
+  return entry;
 }
 
 }  // namespace
@@ -49,35 +73,25 @@ void Trail::asked_for(const session::Who& who, std::string_view command) {
   note->command = command;
 }
 
+void Trail::opening(const Asked& asked) {
+  audit::Entry entry = entry_of(asked);
+  entry.result = "begun";
+  log_.write(std::move(entry));
+}
+
 void Trail::ended(Asked& asked) {
-  const http::Request& request = asked.request;
-  const auto note = open_.extract(request.id.data());
+  auto note = open_.extract(asked.request.id.data());
   if (!is_recorded(asked)) return;
-  audit::Entry entry;
-  entry.at = std::chrono::system_clock::now();
-  entry.action = request.method + " ";
-  entry.action += asked.pattern.empty() ? "(no route)" : asked.pattern;
+  audit::Entry entry = entry_of(asked);
   entry.status = asked.status;
   entry.duration =
       std::chrono::duration_cast<microseconds>(std::chrono::steady_clock::now() - asked.began);
-  const auth::Principal& who = asked.principal;
-  entry.tenant = who.tenant;
-  entry.key = who.key;
-  if (!who.key.empty() || !who.tenant.empty()) entry.role = auth::name_of(who.role);
-  if (!who.session.empty()) entry.via = "session_token";
-  entry.address = request.peer;
-  if (const auto forwarded = request.headers.find("X-Forwarded-For")) entry.forwarded = *forwarded;
   if (!note.empty()) {
-    entry.session = std::move(note.mapped().session);
+    if (!note.mapped().session.empty()) entry.session = std::move(note.mapped().session);
     entry.thread = std::move(note.mapped().thread);
     entry.user = std::move(note.mapped().user);
     entry.command = std::move(note.mapped().command);
   }
-  if (entry.session.empty() && !asked.captured.empty() && names_session(asked.pattern)) {
-    entry.session = asked.captured.front();
-  }
-  if (asked.pattern.empty()) entry.target = request.target;
-  entry.request = request.id;
   log_.write(std::move(entry));
 }
 

@@ -18,6 +18,7 @@ class Trail : public Recorder, public session::Listener {
 
   void began(const http::Request& request) override;
   void ended(Asked& asked) override;
+  void opening(const Asked& asked) override;
 
   // What ends by itself is nobody's request.
   bool wants(session::Happening what) const override {

@@ -20,6 +20,12 @@ http::HttpError refusal(const std::string& text, const char* error) {
 
 http::HttpError invalid(const std::string& text) { return refusal(text, "invalid_token"); }
 
+// It was good once, or is real and not for us: nobody guesses such a one.
+class Known : public http::HttpError {
+ public:
+  explicit Known(const std::string& text) : http::HttpError(invalid(text)) {}
+};
+
 http::HttpError missing() {
   return refusal(
       "this server asks for an API key: send \"Authorization: Bearer <key>\" or \"X-API-Key: "
@@ -111,6 +117,7 @@ awaitable<Principal> Authenticator::authenticate(const http::Request& request, b
   keys_.refresh(now);
   if (jwks_) jwks_->refresh(now);
   std::optional<http::HttpError> refused;
+  bool guessed = true;
   try {
     if (!required()) {
       const auto token = find_session_token(request.headers);
@@ -118,6 +125,9 @@ awaitable<Principal> Authenticator::authenticate(const http::Request& request, b
     }
     const auto credential = find_credential(request.headers);
     if (credential) co_return co_await check(*credential);
+  } catch (const Known& error) {
+    refused = error;
+    guessed = false;
   } catch (const http::HttpError& error) {
     refused = error;
   }
@@ -128,7 +138,7 @@ awaitable<Principal> Authenticator::authenticate(const http::Request& request, b
     co_return stranger;
   }
   if (!refused) throw missing();
-  if (failures_.note(request.peer, now)) throw too_many();
+  if (guessed && failures_.note(request.peer, now)) throw too_many();
   throw *refused;
 }
 
@@ -142,8 +152,8 @@ Principal Authenticator::check_key(std::string_view credential) const {
   const Keyring::Found found = keys_.find(credential, std::chrono::system_clock::now());
   switch (found.verdict) {
     case Verdict::good: break;
-    case Verdict::expired: throw invalid("this API key has expired: ask the operator for another");
-    case Verdict::revoked: throw invalid("this API key was revoked: ask the operator for another");
+    case Verdict::expired: throw Known("this API key has expired: ask the operator for another");
+    case Verdict::revoked: throw Known("this API key was revoked: ask the operator for another");
     case Verdict::unknown: throw invalid("this API key is not valid");
   }
   const Key& key = *found.key;
@@ -159,22 +169,23 @@ Principal Authenticator::check_token(std::string_view credential) const {
   const auto now = std::chrono::system_clock::now();
   std::optional<SessionToken> token = tokens_.read(credential);
   if (!token) throw invalid("this token of a session is not valid");
-  if (token->expires <= now) throw invalid("this token of a session has expired: ask for another");
+  if (token->expires <= now) throw Known("this token of a session has expired: ask for another");
   if (token->key.empty() && required()) {
-    throw invalid("this token was made before the server asked for keys: ask for another");
+    throw Known("this token was made before the server asked for keys: ask for another");
   }
   if (token->key.starts_with("jwt:") && !jwks_) {
-    throw invalid("this token was made with one of an identity provider, which is not asked here");
+    throw Known("this token was made with one of an identity provider, which is not asked here");
   }
   const bool of_key = !token->key.empty() && !token->key.starts_with("jwt:");
   if (of_key && !keys_.is_good(token->key, now)) {
-    throw invalid("the API key that this token was made with has expired or was revoked");
+    throw Known("the API key that this token was made with has expired or was revoked");
   }
   Principal principal;
   principal.tenant = std::move(token->tenant);
   principal.role = token->role;
   principal.key = std::move(token->key);
   principal.session = std::move(token->session);
+  principal.user = std::move(token->user);
   principal.scopes = token->scopes;
   return principal;
 }
@@ -184,9 +195,10 @@ awaitable<Principal> Authenticator::check_jwt(std::string_view credential) {
   if (generation_ != jwks_->generation()) verdicts_.clear();
   generation_ = jwks_->generation();
   if (const Principal* known = verdicts_.find(credential, now)) co_return *known;
+  bool good = false;
   try {
     const ParsedJwt parsed = ParsedJwt::parse(credential);
-    bool good = jwks_->verify(parsed);
+    good = jwks_->verify(parsed);
     if (!good && co_await jwks_->look_again(parsed.key_id)) good = jwks_->verify(parsed);
     if (!good) throw BadToken{"no key that is known here has signed the token"};
     Claimed claimed = read_claims(parsed.claims, rules_, now);
@@ -194,8 +206,16 @@ awaitable<Principal> Authenticator::check_jwt(std::string_view credential) {
     if (generation_ == jwks_->generation()) verdicts_.put(credential, std::move(claimed));
     co_return who;
   } catch (const BadToken& error) {
+    if (good) throw Known{error.what()};
     throw invalid(error.what());
   }
+}
+
+// Tokens of others are asked about by nobody: they end by themselves, and soon.
+bool Authenticator::still_good(const Principal& who) {
+  if (who.key.empty() || who.key.starts_with("jwt:")) return true;
+  keys_.refresh(std::chrono::steady_clock::now());
+  return keys_.is_good(who.key, std::chrono::system_clock::now());
 }
 
 }  // namespace tb::auth

@@ -55,6 +55,8 @@ class Authenticator {
   // Throws HttpError 401 that says what to do, and 429 to who tries too many. With `open`, who
   // can't be known is a stranger instead. A token for a session counts where nobody is asked, too.
   awaitable<Principal> authenticate(const http::Request& request, bool open);
+  // For what goes on for long: the API key that it was begun with is still good.
+  bool still_good(const Principal& who);
 
  private:
   awaitable<Principal> check(std::string_view credential);

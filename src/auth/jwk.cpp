@@ -183,6 +183,25 @@ bool VerifyKey::verify(std::string_view text, std::string_view signature) const 
   return false;
 }
 
+// Makes one key of what stands in a set.
+struct KeyReader {
+  static VerifyKey read(const json::object& key, Algorithm algorithm) {
+    std::string id = text_of(key, "kid");
+    if (id.size() > kMaxId) refuse("a \"kid\" is longer than 256 bytes");
+    if (algorithm == Algorithm::hs256) {
+      return VerifyKey::of_secret(bytes_of(key, "k"), std::move(id));
+    }
+    VerifyKey made;
+    made.id_ = std::move(id);
+    made.algorithm_ = algorithm;
+    if (algorithm == Algorithm::rs256) made.public_.reset(rsa_key(key));
+    if (algorithm == Algorithm::es256) made.public_.reset(ec_key(key));
+    if (algorithm == Algorithm::eddsa) made.public_.reset(ed_key(key));
+    return made;
+  }
+};
+
+// One that is broken keeps nobody out who has another: providers publish what others need, too.
 KeySet KeySet::parse(std::string_view text, bool secrets) {
   boost::system::error_code failed;
   const json::value value = json::parse({text.data(), text.size()}, failed);
@@ -196,22 +215,14 @@ KeySet KeySet::parse(std::string_view text, bool secrets) {
     const auto algorithm = key ? kind_of(*key) : std::nullopt;
     if (!algorithm || !is_for(*key, *algorithm)) continue;
     if (*algorithm == Algorithm::hs256 && !secrets) continue;
-    const std::string id = text_of(*key, "kid");
-    if (id.size() > kMaxId) refuse("a \"kid\" is longer than 256 bytes");
-    if (*algorithm == Algorithm::hs256) {
-      all.add(VerifyKey::of_secret(bytes_of(*key, "k"), id));
-      continue;
+    try {
+      all.add(KeyReader::read(*key, *algorithm));
+    } catch (const Error& error) {
+      all.problems_.emplace_back(error.what());
     }
-    VerifyKey made;
-    made.id_ = id;
-    made.algorithm_ = *algorithm;
-    if (*algorithm == Algorithm::rs256) made.public_.reset(rsa_key(*key));
-    if (*algorithm == Algorithm::es256) made.public_.reset(ec_key(*key));
-    if (*algorithm == Algorithm::eddsa) made.public_.reset(ed_key(*key));
-    all.add(std::move(made));
   }
-  if (all.keys_.empty()) refuse("it has no key for RS256, ES256 or EdDSA");
-  return all;
+  if (!all.keys_.empty()) return all;
+  refuse(all.problems_.empty() ? "it has no key for RS256, ES256 or EdDSA" : all.problems_.front());
 }
 
 bool KeySet::has(std::string_view id) const {

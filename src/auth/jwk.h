@@ -24,7 +24,7 @@ class VerifyKey {
   bool verify(std::string_view text, std::string_view signature) const;
 
  private:
-  friend class KeySet;
+  friend struct KeyReader;
   VerifyKey() = default;
   struct Free {
     void operator()(evp_pkey_st* key) const;
@@ -37,17 +37,19 @@ class VerifyKey {
 
 class KeySet {
  public:
-  // Keys of kinds and for uses that are not ours are left out. Throws Error{invalid} when the text
-  // is no key set, when a key of a kind of ours is broken or weak, and when none is left. Without
-  // `secrets` those are left out too: nobody publishes them.
+  // Keys of kinds and for uses that are not ours are left out, and those that are broken or weak:
+  // problems() says why. Throws Error{invalid} when the text is no key set, and when none is left.
+  // Without `secrets` those are left out too: nobody publishes them.
   static KeySet parse(std::string_view text, bool secrets);
 
   void add(VerifyKey key) { keys_.push_back(std::move(key)); }
   const std::vector<VerifyKey>& keys() const { return keys_; }
   bool has(std::string_view id) const;
+  const std::vector<std::string>& problems() const { return problems_; }
 
  private:
   std::vector<VerifyKey> keys_;
+  std::vector<std::string> problems_;
 };
 
 }  // namespace tb::auth

@@ -30,6 +30,12 @@ std::int64_t change_of(const std::string& path) {
   return static_cast<std::int64_t>(mark);
 }
 
+void tell_problems(const KeySet& keys, const std::string& from) {
+  for (const std::string& why : keys.problems()) {
+    log(LogLevel::warning, "jwk_left_out", {{"from", from}, {"why", why}});
+  }
+}
+
 }  // namespace
 
 Jwks::Jwks(asio::any_io_executor executor, JwksSettings settings)
@@ -55,6 +61,7 @@ void Jwks::read_file() {
   } catch (const Error& error) {
     throw Error{Code::invalid, "JWT_JWKS_FILE=" + settings_.file + ": " + error.what()};
   }
+  tell_problems(of_file_, settings_.file);
   ++generation_;
 }
 
@@ -137,6 +144,7 @@ awaitable<void> Jwks::read_url() {
       text_ = std::move(*text);
       ++generation_;
       log(LogLevel::info, "jwks_read", {{"from", settings_.url}});
+      tell_problems(of_url_, settings_.url);
     }
   } catch (const Error& error) {
     problem = error.what();

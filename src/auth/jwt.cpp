@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::size_t kLongest = 8 << 10;
 constexpr std::size_t kLongestName = 256;
-constexpr double kLatest = 1e11;  // seconds; some thousand years
+constexpr std::size_t kLongestSubject = 255;  // as OpenID Connect has it
+constexpr double kLatest = 1e11;              // seconds; some thousand years
 
 // A name that stands twice means one thing to one reader and another to the next. Boost.JSON takes
 // the last one; this finds them.
@@ -208,6 +209,9 @@ Claimed read_claims(std::string_view text, const JwtRules& rules, WallTime now) 
   claimed.who.tenant = tenant_of(claims, rules);
   claimed.who.role = role_of(claims, rules);
   claimed.who.user = text_of(claims, "sub");
+  if (claimed.who.user.size() > kLongestSubject) {
+    throw BadToken{"the token's \"sub\" is longer than 255 bytes"};
+  }
   claimed.who.key = "jwt:" + claimed.who.user;
   claimed.who.expires = claimed.expires;
   return claimed;

@@ -234,6 +234,25 @@ TEST_F(JwtTest, AnEndBeyondAllClocksIsLate) {
   EXPECT_NE(refusal(late), "");
 }
 
+TEST_F(JwtTest, ABrokenKeyKeepsNoOtherOneOut) {
+  json::object weak = TestSigner{"RS256"}.public_key();
+  weak["n"] = std::string{weak["n"].as_string()}.substr(0, 100);
+  json::object set;
+  set["keys"] = json::array{weak, TestSigner{"ES256"}.public_key(), weak};
+  const KeySet keys = KeySet::parse(json::serialize(set), false);
+  EXPECT_EQ(keys.keys().size(), 1u);
+  ASSERT_EQ(keys.problems().size(), 2u);
+  EXPECT_EQ(keys.problems()[0], "an RSA key has less than 2048 bits");
+}
+
+TEST_F(JwtTest, ASubjectHas255BytesAtMost) {
+  json::object named = claims();
+  named["sub"] = std::string(255, 'u');
+  EXPECT_EQ(refusal(named), "");
+  named["sub"] = std::string(256, 'u');
+  EXPECT_NE(refusal(named), "");
+}
+
 TEST_F(JwtTest, WeakOrBrokenKeysAreRefused) {
   const auto fails = [](const json::object& key) {
     json::object set;

@@ -58,9 +58,10 @@ std::string load_or_make(const std::string& path) {
 SessionTokens::SessionTokens(const std::string& path) : secret_(load_or_make(path)) {}
 
 std::string SessionTokens::sign(const SessionToken& token) const {
-  const json::object claims{
+  json::object claims{
       {"s", token.session}, {"t", token.tenant}, {"r", token.role == Role::readonly ? "r" : "w"},
       {"k", token.key},     {"c", token.scopes}, {"e", store::to_number(token.expires)}};
+  if (!token.user.empty()) claims["u"] = token.user;
   const std::string text = std::string{kPrefix} + base64url(json::serialize(claims));
   return text + "." + base64url(hmac_sha256(secret_, text));
 }
@@ -82,6 +83,9 @@ std::optional<SessionToken> SessionTokens::read(std::string_view text) const {
   token.tenant = json::value_to<std::string>(claims.at("t"));
   token.role = claims.at("r") == "w" ? Role::user : Role::readonly;
   token.key = json::value_to<std::string>(claims.at("k"));
+  if (const json::value* user = claims.if_contains("u")) {
+    token.user = json::value_to<std::string>(*user);
+  }
   token.scopes = claims.at("c").to_number<Scopes>();
   token.expires = store::to_time(claims.at("e").to_number<std::int64_t>());
   return token;

@@ -21,6 +21,7 @@ struct SessionToken {
   std::string tenant;
   Role role = Role::user;  // never admin
   std::string key;         // the id of the key that it was made with; empty: none
+  std::string user = {};   // whom a token of others named that it was made with; empty: nobody
   Scopes scopes = kAllScopes;
   WallTime expires = {};
 };

@@ -31,6 +31,14 @@ cluster::Membership::Settings membership_settings(const Config& config, ClusterS
   return settings;
 }
 
+cluster::SharedLimits::Settings sharing_settings(const Config& config, const ClusterStart& start) {
+  cluster::SharedLimits::Settings settings;
+  settings.worker = config.worker_id;
+  settings.lease = config.cluster_lease;
+  settings.redis = start.redis;
+  return settings;
+}
+
 }  // namespace
 
 redis::Settings redis_settings(const Config& config) {
@@ -98,6 +106,7 @@ Cluster::Cluster(asio::any_io_executor executor, const Config& config, ClusterSt
       secret_(config.cluster_secret),
       patience_(config.cluster_lease / 10),
       resolver_(executor, {.servers = {}, .limit = patience_}),
+      shared_limits_(executor, sharing_settings(config, start)),
       membership_(executor, membership_settings(config, std::move(start))) {}
 
 void Cluster::open(session::Sessions& sessions, native::NativeProvider& provider) {
@@ -146,7 +155,7 @@ void Cluster::add_metrics(Registry& registry) {
   add("threadbox_cluster_other_workers", "Other workers in the directory.",
       [this] { return membership_.others(); });
   add("threadbox_cluster_redis_commands", "Commands that this server has sent to Redis.",
-      [this] { return membership_.commands_sent(); });
+      [this] { return membership_.commands_sent() + shared_limits_.commands_sent(); });
   add("threadbox_cluster_draining", "1: this worker is being drained.",
       [this] { return membership_.draining() ? 1 : 0; });
   add("threadbox_cluster_sessions_moved", "Sessions that went to other workers in this draining.",
@@ -155,6 +164,7 @@ void Cluster::add_metrics(Registry& registry) {
 
 awaitable<void> Cluster::close() {
   if (mover_) co_await mover_->close();
+  co_await shared_limits_.close();
   co_await membership_.close();
 }
 

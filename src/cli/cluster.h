@@ -8,6 +8,7 @@
 #include "base/metrics.h"
 #include "cluster/membership.h"
 #include "cluster/mover.h"
+#include "cluster/shared_limits.h"
 #include "config.h"
 #include "native/provider.h"
 #include "net/resolver.h"
@@ -35,6 +36,8 @@ class Cluster {
 
   session::Directory& directory() { return membership_; }
   session::Moves& moves() { return *mover_; }  // once it is open
+  // First: sessions that are there already count for all workers, too.
+  void share(limits::Limiter& limiter) { shared_limits_.open(limiter); }
   void open(session::Sessions& sessions, native::NativeProvider& provider);
   awaitable<void> close();
   void add_metrics(Registry& registry);
@@ -46,6 +49,7 @@ class Cluster {
   const std::string secret_;
   const Milliseconds patience_;
   net::Resolver resolver_;
+  cluster::SharedLimits shared_limits_;
   cluster::Membership membership_;
   std::unique_ptr<cluster::Mover> mover_;
 };

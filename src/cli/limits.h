@@ -26,7 +26,7 @@ class ServerQuotas {
   void count_in(session::Metrics& metrics);
   // As the file is now; if anything is wrong with it, as it was.
   void reload();
-  limits::Limits& limits() { return limiter_; }
+  limits::Limiter& limits() { return limiter_; }
 
  private:
   const std::string path_;

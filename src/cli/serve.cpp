@@ -91,7 +91,7 @@ class Program {
                   {sandboxes_.providers(), store_, events_, registry, &hooks_.callbacks(),
                    &volumes_, &logs_, cluster_ ? &cluster_->directory() : nullptr,
                    checkpoints_.get(), &quotas_.limits()},
-                  {pool_settings(config), config.policy, config.session_timeout}),
+                  {pool_settings(config), config.policy, config.session_timeout, config.sleep}),
         service_(service_of(config, sessions_, metrics_)),
         runs_(loop.get_executor()),
         contexts_(loop.get_executor(), sessions_, runs_, {config.output.inline_bytes}),
@@ -106,6 +106,7 @@ class Program {
             }),
         keeper_watch_(loop.get_executor(), provider_),
         heartbeat_(loop.get_executor(), supervisor),
+        key_watch_(loop.get_executor(), router_),
         stop_(loop.get_executor()) {
     events_.keep_in(logs_);
     complete_service();
@@ -149,6 +150,7 @@ class Program {
     if (!welcome.cleaned.empty()) log(LogLevel::warning, "cleaned_up", {{"what", welcome.cleaned}});
     co_await hooks_.open();
     co_await sandboxes_.open();
+    if (cluster_) cluster_->share(quotas_.limits());
     co_await sessions_.open();
     co_await hooks_.settle();
     artifacts_.open();
@@ -185,6 +187,7 @@ class Program {
     co_await keeper_watch_.close();
     co_await sandboxes_.close();
     co_await heartbeat_.close();
+    co_await key_watch_.close();
     audit_.close();
     co_return code_;
   }
@@ -331,6 +334,7 @@ class Program {
   http::Server server_;
   KeeperWatch keeper_watch_;
   Heartbeat heartbeat_;
+  KeyWatch key_watch_;
   Signal stop_;
   bool stopping_ = false;
   int code_ = 0;

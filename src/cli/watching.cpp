@@ -4,6 +4,8 @@
 namespace tb::cli {
 namespace {
 
+constexpr std::chrono::seconds kKeyLook{1};
+
 void ignore_failure(const std::string&, std::exception_ptr) {}
 
 }  // namespace
@@ -44,6 +46,20 @@ awaitable<void> Heartbeat::beat() {
     timer.expires_after(supervisor_.watchdog() / 2);
     co_await timer.async_wait(asio::use_awaitable);
     supervisor_.tell("WATCHDOG=1");
+  }
+}
+
+KeyWatch::KeyWatch(asio::any_io_executor executor, api::Router& router)
+    : executor_(executor), router_(router), tasks_(executor, ignore_failure) {
+  tasks_.spawn("watch keys", [this] { return look(); });
+}
+
+awaitable<void> KeyWatch::look() {
+  asio::steady_timer timer{executor_};
+  for (;;) {
+    timer.expires_after(kKeyLook);
+    co_await timer.async_wait(asio::use_awaitable);
+    router_.cut_revoked();
   }
 }
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <list>
 
+#include "api/router.h"
 #include "base/async.h"
 #include "native/provider.h"
 #include "os/supervisor.h"
@@ -45,6 +46,20 @@ class Heartbeat {
 
   asio::any_io_executor executor_;
   const os::Supervisor& supervisor_;
+  TaskGroup tasks_;
+};
+
+// Looks often whether keys have ended, and ends what was begun with them.
+class KeyWatch {
+ public:
+  KeyWatch(asio::any_io_executor executor, api::Router& router);
+  awaitable<void> close() { return tasks_.close(); }
+
+ private:
+  awaitable<void> look();
+
+  asio::any_io_executor executor_;
+  api::Router& router_;
   TaskGroup tasks_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/async.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "hooks/backoff.h"
 #include "http/response_parser.h"
 #include "http/serialize.h"
@@ -124,8 +125,10 @@ class Sender::Impl {
     for (const Address& address : found) {
       const std::string kind = settings_.rules.refusal(address);
       if (kind.empty()) continue;
-      throw Forbidden{"nothing is sent to " + url.host + ": its address " + address.to_string() +
-                      " is " + kind};
+      // Whoever made the webhook need not know what a name means inside of this network.
+      log(LogLevel::debug, "webhook_address_refused",
+          {{"host", url.host}, {"address", address.to_string()}, {"kind", kind}});
+      throw Forbidden{"nothing is sent to " + url.host + ": its address is not allowed here"};
     }
     if (found.size() > kMaxTried) found.resize(kMaxTried);
     co_return found;

@@ -318,6 +318,8 @@ Connection::Peer Connection::look_at_peer() const {
 
 bool Connection::peer_closed() const { return look_at_peer() != Peer::there; }
 
+void Connection::cut() { ::shutdown(socket_.native_handle(), SHUT_RDWR); }
+
 void Connection::on_peer_closed(std::function<void()> callback) {
   on_peer_closed_ = std::move(callback);
   peer_told_ = Peer::there;

@@ -68,6 +68,7 @@ class Connection final : public Exchange, private WebSocketChannel {
   bool answered() const override { return sent_ != Sent::nothing; }
   bool peer_closed() const override;
   void on_peer_closed(std::function<void()> callback) override;
+  void cut() override;
 
  private:
   // How far the response of this exchange has come.

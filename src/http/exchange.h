@@ -91,6 +91,9 @@ class Exchange {
   // its sending side and still wait for the answer, so this is a hint for work worth dropping.
   virtual bool peer_closed() const = 0;
 
+  // Ends the connection as if the peer had gone: what waits for it hears so.
+  virtual void cut() {}
+
   // Calls `callback` as soon as peer_closed() has become true, and once more when the connection
   // breaks after that; never after the handler returned. Whether a client that closed its side is
   // gone is found out by writing: if it is, the connection breaks. While further requests wait in

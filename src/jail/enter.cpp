@@ -167,6 +167,12 @@ void set_limits(const Limits& limits) {
   }
 }
 
+// What a server or a keeper has by the host's settings is not for sandboxes.
+void drop_priority() {
+  if (::getpriority(PRIO_PROCESS, 0) >= 0) return;
+  attempt("setpriority", [] { return ::setpriority(PRIO_PROCESS, 0, 0); });
+}
+
 void become_guest(bool single_id) {
   if (single_id) {
     // There is no second uid to hold capabilities under: all go now, before the program.
@@ -249,6 +255,7 @@ void enter(Entry& entry) {
   int control = entry.control.get();
   try {
     reset_signals();
+    drop_priority();
     wait_for_uid_maps(entry.keeper);
     enter_cgroups(entry);  // while the host's cgroup files can still be reached
     leave_sessions();

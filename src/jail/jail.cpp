@@ -160,6 +160,17 @@ void write_maps(pid_t pid, std::uint32_t slot, bool root) {
   write("gid_map", map);
 }
 
+// A keeper that the host spares when memory runs out does not pass that on. Done by the keeper:
+// what it sets with its capabilities is also the least that the sandbox can go back to.
+void expose_to_oom(pid_t pid) {
+  static const bool spared = os::read_file("/proc/self/oom_score_adj").starts_with('-');
+  if (!spared) return;
+  os::attempt("write oom_score_adj", [&] {
+    os::write_file("/proc/" + std::to_string(pid) + "/oom_score_adj", "0");
+    return 0;
+  });
+}
+
 pid_t clone_child(const SandboxCgroup& cgroup) {
   clone_args args{};
   args.flags =
@@ -183,6 +194,7 @@ pid_t launch(Entry& entry, Jail& jail, bool root) {
   const pid_t pid = clone_child(jail.cgroup);
   if (pid == 0) enter(entry);
   try {
+    expose_to_oom(pid);
     write_maps(pid, jail.slot, root);
     os::attempt("release the child",
                 [&] { return ::send(jail.guest.get(), "g", 1, MSG_NOSIGNAL); });

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "limits/limiter.h"
+#include "limits/limits.h"
 
 namespace tb::limits {
 

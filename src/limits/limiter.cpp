@@ -77,19 +77,24 @@ void Limiter::forget_full() {
   if (now - forgotten_ < std::chrono::seconds{1}) return;
   forgotten_ = now;
   std::erase_if(accounts_, [&](const auto& row) {
-    return std::all_of(row.second.begin(), row.second.end(),
-                       [&](const Bucket& one) { return !one.used || one.full <= now; });
+    return std::all_of(row.second.begin(), row.second.end(), [&](const Bucket& one) {
+      return !one.used || (one.full <= now && one.untold == 0);
+    });
   });
 }
 
-Limiter::Bucket& Limiter::bucket(const Entry& entry, Flow flow) {
+std::string Limiter::account_name(const Entry& entry) {
   std::string name = full_name(entry.scope, entry.name);
   if (!accounts_.contains(name) && accounts_.size() >= settings_.names) {
     forget_full();
     // Names that clients choose must not fill the memory.
     if (accounts_.size() >= settings_.names) name = full_name(entry.scope, {});
   }
-  return accounts_[name][index(flow)];
+  return name;
+}
+
+Limiter::Bucket& Limiter::bucket(const Entry& entry, Flow flow) {
+  return accounts_[account_name(entry)][index(flow)];
 }
 
 void Limiter::fill(Bucket& bucket, const Rate& rate) const {
@@ -102,6 +107,11 @@ void Limiter::fill(Bucket& bucket, const Rate& rate) const {
     bucket.level = std::min(most, bucket.level + passed * most);
   }
   bucket.at = now;
+}
+
+void Limiter::foresee(Bucket& bucket, const Rate& rate) {
+  const double missing = 1 - bucket.level / static_cast<double>(rate.amount);
+  bucket.full = bucket.at + std::chrono::duration_cast<Clock::duration>(missing * rate.window);
 }
 
 Standing Limiter::stand(Bucket& bucket, const Rate& rate, double wanted) const {
@@ -163,19 +173,24 @@ void Limiter::charge(const Identity& who, Flow flow, std::uint64_t amount) {
   for (const Entry& entry : entries(who)) {
     const Rate& rate = entry.allowance.*kRates[index(flow)];
     if (rate.amount == 0) continue;
-    Bucket& its = bucket(entry, flow);
+    const std::string name = account_name(entry);
+    Bucket& its = accounts_[name][index(flow)];
     fill(its, rate);
     its.level -= static_cast<double>(amount);
-    const double missing = 1 - its.level / static_cast<double>(rate.amount);
-    its.full = its.at + std::chrono::duration_cast<Clock::duration>(missing * rate.window);
+    foresee(its, rate);
+    if (used_ && amount > 0) note_taken(name, flow, rate, static_cast<double>(amount));
   }
 }
 
 void Limiter::hold(const Identity& who, Stock stock) {
   for (const Entry& entry : entries(who)) {
     const std::uint64_t most = entry.allowance.*kCounts[index(stock)];
-    const auto found = held_.find(full_name(entry.scope, entry.name));
-    if (most == 0 || found == held_.end() || found->second[index(stock)] < most) continue;
+    if (most == 0) continue;
+    const std::string name = full_name(entry.scope, entry.name);
+    if (used_) note_counted(name, entry, stock);
+    const auto found = held_.find(name);
+    const std::uint64_t here = found == held_.end() ? 0 : found->second[index(stock)];
+    if (here + held_elsewhere(name, stock) < most) continue;
     Standing standing;
     standing.limit = most;
     standing.retry = kHeldRetry;
@@ -187,16 +202,20 @@ void Limiter::hold(const Identity& who, Stock stock) {
 // Also for who has no limit: it may get one while they are held.
 void Limiter::count(const Identity& who, Stock stock) {
   for (const Entry& entry : entries(who)) {
-    ++held_[full_name(entry.scope, entry.name)][index(stock)];
+    const std::string name = full_name(entry.scope, entry.name);
+    ++held_[name][index(stock)];
+    if (used_) note_counted(name, entry, stock);
   }
 }
 
 void Limiter::release(const Identity& who, Stock stock) {
   for (const Entry& entry : entries(who)) {
-    const auto found = held_.find(full_name(entry.scope, entry.name));
+    const std::string name = full_name(entry.scope, entry.name);
+    const auto found = held_.find(name);
     TB_ASSERT(found != held_.end() && found->second[index(stock)] > 0);
     --found->second[index(stock)];
     if (found->second == Held{}) held_.erase(found);
+    if (used_) note_counted(name, entry, stock);
   }
 }
 

@@ -1,79 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who has had how much: token buckets for what happens, counts for what is held.
+// Who has had how much: token buckets for what happens, counts for what is held. Servers that share
+// their limits tell each other what they took and hold (cluster/shared_limits.h).
 #pragma once
 
 #include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "limits/allowance.h"
+#include "limits/limits.h"
 
 namespace tb::limits {
-
-// Whom something is counted for. Everybody has a tenant, the default one if need be; a key or a
-// user that is empty is none.
-struct Identity {
-  std::string tenant = {};
-  std::string key = {};
-  std::string user = {};
-};
-
-enum class Scope { key, tenant, user };
-enum class Flow { requests, creations, bytes };
-enum class Stock { sessions, processes };
-
-std::string_view name_of(Scope scope);
-std::string_view name_of(Flow flow);
-std::string_view name_of(Stock stock);
-
-// How things stand with the scope that is the nearest to its limit.
-struct Standing {
-  std::uint64_t limit = 0;  // 0: nothing is limited
-  std::uint64_t remaining = 0;
-  std::chrono::seconds window{0};  // 0: it is a count, not a rate
-  std::chrono::seconds reset{0};   // until all of it is there again
-  std::chrono::seconds retry{0};   // until as much is there as was asked for
-};
-
-// More than is allowed was asked for.
-class Exceeded : public Error {
- public:
-  Exceeded(const std::string& text, std::string_view what, Standing standing)
-      : Error(Code::exhausted, text), what_(what), standing_(standing) {}
-  std::string_view quota() const { return what_; }  // the name of a Flow or of a Stock
-  const Standing& standing() const { return standing_; }
-
- private:
-  std::string_view what_;
-  Standing standing_;
-};
-
-// What the rest of the program asks. One thread. Its answers are known at once: one that shares
-// with other servers settles with them in the background.
-class Limits {
- public:
-  virtual ~Limits() = default;
-
-  // False: there are no limits at all, and nothing else needs to be asked.
-  virtual bool active() const = 0;
-  // Takes so much from all scopes, or throws Exceeded and takes nothing.
-  virtual Standing take(const Identity& who, Flow flow, std::uint64_t amount = 1) = 0;
-  // Throws Exceeded if nothing is left; takes nothing.
-  virtual void check(const Identity& who, Flow flow) = 0;
-  // What has happened already: it may leave a debt.
-  virtual void charge(const Identity& who, Flow flow, std::uint64_t amount) = 0;
-  // One more is held, until release(); or throws Exceeded.
-  virtual void hold(const Identity& who, Stock stock) = 0;
-  // The same of what is there already, whatever the limits say.
-  virtual void count(const Identity& who, Stock stock) = 0;
-  virtual void release(const Identity& who, Stock stock) = 0;
-};
 
 class Limiter final : public Limits {
  public:
@@ -102,6 +46,34 @@ class Limiter final : public Limits {
   void count(const Identity& who, Stock stock) override;
   void release(const Identity& who, Stock stock) override;
 
+  // ---- for who shares them with other servers: sharing.cpp ----
+  using Held = std::array<std::uint64_t, 2>;  // by Stock
+  // Something of a bucket, taken here since others were last told.
+  struct Taken {
+    std::string name;
+    Flow flow = Flow::requests;
+    Rate rate = {};
+    double amount = 0;
+    Clock::duration ago{0};  // when the first of it was taken
+  };
+  // From now on it is written down what others are to be told. `used` is called when there is the
+  // first of it. What others hold is believed for `patience` after it was heard.
+  void share(std::function<void()> used, Clock::duration patience);
+  // These count as told: of those beyond `most` one hears the next time.
+  std::vector<Taken> take_told(std::size_t most);
+  // So much is left of it for everybody, by what all had taken until take_told().
+  void settle(const Taken& told, double left);
+  // What is held here under the names with a limit whose counts have changed, or were asked for,
+  // since they were last told. These count as told.
+  struct Count {
+    std::string name;
+    Held held = {};
+  };
+  std::vector<Count> counts_told(std::size_t most);
+  // All that is held is to be told again.
+  void tell_counts_again();
+  void set_elsewhere(const std::string& name, const Held& held);
+
   // Names that are remembered at the moment.
   std::size_t size() const { return accounts_.size(); }
 
@@ -112,19 +84,30 @@ class Limiter final : public Limits {
     Clock::time_point at{};    // when it had that
     Clock::time_point full{};  // and when it has all again
     bool used = false;
+    double untold = 0;          // of what was taken
+    Clock::time_point since{};  // when the first of that was
   };
-  using Account = std::array<Bucket, 3>;      // by Flow
-  using Held = std::array<std::uint64_t, 2>;  // by Stock
+  using Account = std::array<Bucket, 3>;  // by Flow
+  struct Elsewhere {
+    Held held = {};
+    Clock::time_point heard{};
+  };
   struct Entry {
     Scope scope;
     std::string name;
     Allowance allowance;
   };
 
+  void note_taken(const std::string& name, Flow flow, const Rate& rate, double amount);
+  void note_counted(const std::string& name, const Entry& entry, Stock stock);
+  std::uint64_t held_elsewhere(const std::string& name, Stock stock) const;
+
   std::vector<Entry> entries(const Identity& who) const;
+  std::string account_name(const Entry& entry);
   Bucket& bucket(const Entry& entry, Flow flow);
   void forget_full();
   void fill(Bucket& bucket, const Rate& rate) const;
+  static void foresee(Bucket& bucket, const Rate& rate);
   Standing stand(Bucket& bucket, const Rate& rate, double wanted) const;
   [[noreturn]] void refuse(const Identity& who, const Entry& entry, std::string_view what,
                            const Standing& standing) const;
@@ -137,6 +120,14 @@ class Limiter final : public Limits {
   std::unordered_map<std::string, Account> accounts_;
   std::unordered_map<std::string, Held> held_;  // of those who hold anything
   Clock::time_point forgotten_{};               // when room was made last
+
+  std::function<void()> used_;  // null: nobody shares
+  Clock::duration patience_{0};
+  std::map<std::pair<std::string, Flow>, Rate> untold_;  // buckets of which something is untold
+  // Names with a limit of which something is held, or was asked for; whether that is untold.
+  std::unordered_map<std::string, bool> counted_;
+  std::unordered_map<std::string, Elsewhere> elsewhere_;
+  Clock::time_point pruned_{};  // when room was made there
 };
 
 }  // namespace tb::limits

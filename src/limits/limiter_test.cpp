@@ -167,6 +167,104 @@ TEST(Limiter, ManyNamesFillNoMemoryAndTheNewOnesShare) {
   EXPECT_EQ(limiter.size(), 1u);
 }
 
+// ---- sharing ----
+
+TEST(Limiter, TellsWhatWasTakenOnce) {
+  Time time;
+  Limiter limiter{for_tenants("requests=10/min"), time.clock()};
+  limiter.take(kSomebody, Flow::requests);  // before anybody wanted to know
+  int told = 0;
+  limiter.share([&] { ++told; }, 10s);
+  EXPECT_TRUE(limiter.take_told(10).empty());
+  limiter.take(kSomebody, Flow::requests);
+  time.now += 2s;
+  limiter.take(kSomebody, Flow::requests, 3);
+  EXPECT_EQ(told, 2);
+  const auto taken = limiter.take_told(10);
+  ASSERT_EQ(taken.size(), 1u);
+  EXPECT_EQ(taken[0].name, "tenant\nt");
+  EXPECT_EQ(taken[0].amount, 4);
+  EXPECT_EQ(taken[0].ago, Limiter::Clock::duration{2s});
+  EXPECT_EQ(taken[0].rate, (Rate{10, 60s}));
+  EXPECT_TRUE(limiter.take_told(10).empty());
+}
+
+TEST(Limiter, WhatOthersTookIsGoneHereToo) {
+  Time time;
+  Limiter limiter{for_tenants("requests=10/min"), time.clock()};
+  limiter.share([] {}, 10s);
+  limiter.take(kSomebody, Flow::requests);
+  const auto taken = limiter.take_told(10);
+  limiter.take(kSomebody, Flow::requests, 2);  // while the answer is under way
+  limiter.settle(taken[0], 5);
+  EXPECT_EQ(limiter.take(kSomebody, Flow::requests).remaining, 2u);
+  EXPECT_EQ(limiter.take_told(10)[0].amount, 3);
+  limiter.settle(taken[0], 1000);  // others give nothing back
+  EXPECT_EQ(limiter.take(kSomebody, Flow::requests).remaining, 1u);
+  limiter.settle(taken[0], -10);
+  EXPECT_NE(refusal(limiter, kSomebody, Flow::requests), "");
+  time.now += 60s;  // the debt takes time
+  EXPECT_NE(refusal(limiter, kSomebody, Flow::requests), "");
+  time.now += 20s;
+  EXPECT_EQ(refusal(limiter, kSomebody, Flow::requests), "");
+}
+
+TEST(Limiter, NothingUntoldIsForgottenAndASettlementOfSomethingForgottenIsNone) {
+  Time time;
+  Limiter::Settings settings;
+  settings.user = parse_allowance("requests=2/s");
+  settings.names = 1;
+  Limiter limiter{settings, time.clock()};
+  limiter.share([] {}, 10s);
+  const auto user = [](const char* name) { return Identity{.tenant = "t", .user = name}; };
+  limiter.take(user("a"), Flow::requests);
+  time.now += 1h;
+  limiter.take(user("b"), Flow::requests);  // wants room
+  const auto taken = limiter.take_told(10);
+  ASSERT_EQ(taken.size(), 2u);
+  time.now += 1h;
+  limiter.take(user("c"), Flow::requests);
+  EXPECT_EQ(limiter.size(), 1u);
+  for (const auto& one : taken) limiter.settle(one, -100);
+  EXPECT_EQ(refusal(limiter, user("c"), Flow::requests), "");
+}
+
+TEST(Limiter, CountsOfOthersCountAsLongAsTheyAreBelieved) {
+  Time time;
+  Limiter limiter{for_tenants("sessions=3"), time.clock()};
+  limiter.share([] {}, 10s);
+  limiter.hold(kSomebody, Stock::sessions);
+  const auto counts = limiter.counts_told(10);
+  ASSERT_EQ(counts.size(), 1u);
+  EXPECT_EQ(counts[0].held, (Limiter::Held{1, 0}));
+  EXPECT_TRUE(limiter.counts_told(10).empty());
+  limiter.set_elsewhere(counts[0].name, {2, 7});
+  EXPECT_THROW(limiter.hold(kSomebody, Stock::sessions), Exceeded);
+  EXPECT_EQ(limiter.counts_told(10).size(), 1u) << "who asks wants to know";
+  limiter.hold(kSomebody, Stock::processes);  // has no limit
+  time.now += 11s;
+  limiter.hold(kSomebody, Stock::sessions);
+  limiter.set_elsewhere(counts[0].name, {1, 0});
+  EXPECT_THROW(limiter.hold(kSomebody, Stock::sessions), Exceeded);
+  limiter.set_elsewhere(counts[0].name, {0, 0});
+  limiter.hold(kSomebody, Stock::sessions);
+}
+
+TEST(Limiter, WhatIsHeldIsToldAgainAndItsEndToo) {
+  Limiter limiter{for_tenants("sessions=3")};
+  limiter.share([] {}, 10s);
+  limiter.hold(kSomebody, Stock::sessions);
+  EXPECT_EQ(limiter.counts_told(10).size(), 1u);
+  limiter.tell_counts_again();
+  EXPECT_EQ(limiter.counts_told(10).size(), 1u);
+  limiter.release(kSomebody, Stock::sessions);
+  const auto over = limiter.counts_told(10);
+  ASSERT_EQ(over.size(), 1u);
+  EXPECT_EQ(over[0].held, Limiter::Held{});
+  limiter.tell_counts_again();
+  EXPECT_TRUE(limiter.counts_told(10).empty());
+}
+
 TEST(Limiter, TellsWhoWasRefused) {
   Limiter limiter{for_tenants("creations=1/h")};
   std::string told;

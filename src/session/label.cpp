@@ -7,6 +7,8 @@
 namespace tb::session {
 namespace json = boost::json;
 
+constexpr std::size_t kMaxLabel = 4096;  // of the keeper: jail/wire.h
+
 StoredSession to_stored(const Session& session) {
   return {session.id,
           session.spec.thread,
@@ -20,7 +22,8 @@ StoredSession to_stored(const Session& session) {
           session.spec.agent,
           session.spec.mounts,
           session.claim,
-          session.spec.tenant};
+          session.spec.tenant,
+          session.spec.key};
 }
 
 namespace {
@@ -64,18 +67,24 @@ std::string to_label(const StoredSession& session) {
   const auto seconds = [](WallTime time) {
     return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
   };
-  return json::serialize(json::object{{"session", session.id},
-                                      {"thread", session.thread},
-                                      {"user", session.user},
-                                      {"tenant", session.tenant},
-                                      {"policy", session.policy},
-                                      {"provider", session.provider},
-                                      {"environment", session.environment},
-                                      {"agent", session.agent},
-                                      {"mounts", render(session.mounts)},
-                                      {"idle_ms", session.idle.count()},
-                                      {"created", seconds(session.created)},
-                                      {"claim", session.claim}});
+  json::object label{{"session", session.id},
+                     {"thread", session.thread},
+                     {"user", session.user},
+                     {"tenant", session.tenant},
+                     {"key", session.key},
+                     {"policy", session.policy},
+                     {"provider", session.provider},
+                     {"environment", session.environment},
+                     {"agent", session.agent},
+                     {"mounts", render(session.mounts)},
+                     {"idle_ms", session.idle.count()},
+                     {"created", seconds(session.created)},
+                     {"claim", session.claim}};
+  std::string text = json::serialize(label);
+  if (text.size() <= kMaxLabel) return text;
+  // Whom it counts for matters less than that it is there.
+  label.erase("key");
+  return json::serialize(label);
 }
 
 std::optional<StoredSession> from_label(const std::string& label) {
@@ -96,6 +105,7 @@ std::optional<StoredSession> from_label(const std::string& label) {
   session.thread = text("thread");
   session.user = text("user");
   session.tenant = text("tenant");
+  session.key = text("key");
   session.policy = text("policy");
   session.provider = text("provider");
   session.environment = text("environment");

@@ -54,6 +54,7 @@ awaitable<void> Sessions::open() {
   while (left > 0) co_await done.wait();
   co_await tasks.close();
   tasks_.spawn("keep used sessions alive", [this] { return keep_used_alive(); });
+  if (sleep_ > Milliseconds{0}) tasks_.spawn("rest", [this] { return rest_unused(); });
   pool_.open();
 }
 
@@ -95,6 +96,7 @@ std::shared_ptr<Session> Sessions::recall(const Left& left, const Known& known) 
   std::optional<StoredSession> stored = from_label(found.label);
   const std::uint64_t claim = stored ? stored->claim : 0;
   std::vector<sandbox::Mount> mounts;
+  const std::string key = stored ? stored->key : "";
   if (stored) mounts = std::move(stored->mounts);
   const auto kept = known.find(found.id);
   if (kept != known.end() && sound(kept->second)) stored = kept->second;
@@ -116,6 +118,7 @@ std::shared_ptr<Session> Sessions::recall(const Left& left, const Known& known) 
   spec.agent = stored->agent;
   spec.mounts = std::move(mounts);
   spec.tenant = stored->tenant;
+  spec.key = key;
   if (logs_ && !spec.environment.empty()) logs_->resume(found.id);
   auto session = std::shared_ptr<Session>(new Session{found.id, std::move(spec), *policy});
   session->claim = claim;

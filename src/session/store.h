@@ -32,6 +32,7 @@ struct StoredSession {
   // Of its thread in a directory (session/directory.h); kept with the sandbox, not in the store.
   std::uint64_t claim = 0;
   std::string tenant = {};  // whose thread it is; empty: the default tenant's
+  std::string key = {};     // of who asked for it; in its label alone, as the claim is
 };
 
 // What finds a thread's session: each tenant has threads of its own. No name has a NUL. An

@@ -62,7 +62,7 @@ def test_what_is_refused_and_what_is_unknown_is_there_too(audited):
     assert (row["command"], row["status"], row["session"]) == ("ls; rm -r x", 400, session)
     assert audited.get("/no/such/place?token=1").status == 404
     row = one(audited, action="GET (no route)")
-    assert (row["target"], row["result"]) == ("/no/such/place?token=1", "refused")
+    assert (row["target"], row["result"]) == ("/no/such/place?token=[redacted]", "refused")
     audited.upload(session, "a.txt", b"x")
     assert one(audited, action="/upload_file")["session"] == session
     audited.get("/health")
@@ -85,6 +85,29 @@ def test_lines_stay_lines_and_secrets_stay_out(audited):
     assert numbers == list(range(1, len(lines) + 1))
     assert not any(json.loads(line)["action"] == "forged" for line in lines)
     assert os.stat(path_of(audited)).st_mode & 0o077 == 0
+
+
+def test_a_key_that_stands_in_a_path_or_a_query_stays_out(audited):
+    key = "tb_3f9c0a51be72_" + "x" * 43
+    for target in (f"/nowhere?api_key={key}", f"/nowhere?q={key}&page=2", f"/{key}",
+                   f"/api/sessions/{key}", f"/nowhere?{key}"):
+        assert audited.get(target).status == 404, target
+    targets = {row.get("target") for row in entries(audited, action="GET (no route)")}
+    assert "/nowhere?q=[redacted]&page=2" in targets and "/[redacted]" in targets
+    assert one(audited, action="GET /api/sessions/{}")["session"] == "[redacted]"
+    with open(path_of(audited), encoding="utf-8") as log:
+        assert "xxx" not in log.read()
+
+
+def test_a_websocket_is_written_down_when_it_begins(audited):
+    """And not only when it ends: whoever ends the server with it would leave no trace."""
+    session = audited.create("long")
+    with attach_new(audited, session, {"command": "sleep 1000"}):
+        row = wait_until(lambda: entries(audited, result="begun"), "it is there")[0]
+        assert row["session"] == session and row["action"].endswith("/attach"), row
+        audited.kill9()
+    audited.start()
+    assert [row["session"] for row in entries(audited, result="begun")] == [session]
 
 
 def test_two_requests_of_one_name_are_two(audited):

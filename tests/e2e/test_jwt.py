@@ -131,6 +131,50 @@ def test_keys_of_a_url_are_read_and_change(provider, start_server):
     assert set(made_up) == {401} and provider.asked - before <= 1, "names make no requests"
 
 
+def test_a_key_that_is_new_at_a_url_is_found(provider, start_server):
+    """Half a minute after the last look: names that somebody makes up lead to no more."""
+    provider.add("one")
+    server = start_server(JWT_JWKS_URL=provider.url, **RULES)
+    late = int(time.time()) + 600
+    wait_until(lambda: status(server, provider.sign("one", exp=late)) == 200, "the token is good")
+    before = provider.asked
+    provider.add("two")
+    new = provider.sign("two", exp=late)
+    old = provider.sign("one", exp=late)
+    provider.ids.remove("one")
+
+    def opens():
+        if status(server, new) == 200:
+            return True
+        time.sleep(0.5)
+        return False
+    wait_until(opens, "the new key is read", 60)
+    assert provider.asked - before == 1
+    assert status(server, old) == 401, "what the provider took back is not good any more"
+
+
+def test_one_bad_key_of_many_keeps_nobody_out(provider, start_server):
+    provider.add("one")
+    subprocess.run(["openssl", "genrsa", "-out", provider.file("weak"), "1024"], check=True,
+                   capture_output=True)
+    provider.ids.insert(0, "weak")
+    server = start_server(JWT_JWKS_URL=provider.url, **RULES)
+    wait_until(lambda: status(server, provider.sign("one")) == 200, "the token is good")
+    assert status(server, provider.sign("weak")) == 401
+    assert "jwk_left_out" in server.log() and "less than 2048 bits" in server.log()
+
+
+def test_a_subject_that_is_too_long_is_refused(start_server):
+    server = start_server(JWT_SECRET=SECRET, **RULES)
+    assert status(server, token(sub="u" * 255)) == 200
+    assert status(server, token(sub="u" * 256)) == 401
+    server.key = token(sub="\x01" * 255)  # the longest that there is in JSON
+    thread = "\x02" * 10
+    session = server.create("t" + thread.replace("\x02", "x"))
+    server.restart()
+    assert server.stdout(session, "echo there") == "there\n"
+
+
 def test_what_is_wrong_with_the_settings_is_said(binary):
     for settings, words in (
             ({"JWT_SECRET": SECRET}, "JWT_ISSUER and JWT_AUDIENCE"),

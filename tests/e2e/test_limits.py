@@ -11,6 +11,7 @@ import pytest
 from keys import make_key
 from live import start, try_start
 from server import wait_until
+from test_jwt import RULES, SECRET, token
 
 
 def as_tenant(key):
@@ -67,6 +68,30 @@ def test_creations_sessions_and_processes_are_bounded(start_server):
         server.cleanup(server.create(user_id="alice"))
     reply = server.post("/create_session", {"user_id": "alice"})
     assert reply.status == 429 and "creations of this user" in reply.json["error"], reply
+
+
+def test_sessions_of_an_earlier_server_count_for_their_key(start_server):
+    server = start_server(LIMITS_PER_KEY="sessions=1")
+    keys = [as_tenant(make_key(server)) for _ in range(2)]
+
+    def create(number):
+        return server.post("/create_session", {}, headers=keys[number]).status
+    wait_until(lambda: server.get("/api/sessions", headers=keys[1]).status == 200, "the keys count")
+    assert [create(0), create(0)] == [200, 429]
+    server.restart()
+    assert [create(0), create(1), create(1)] == [429, 200, 429]
+
+
+def test_a_token_made_with_a_jwt_counts_for_its_user(start_server):
+    server = start_server(JWT_SECRET=SECRET, LIMITS_PER_USER="requests=4/h", **RULES)
+    server.key = token(sub="u-7")
+    session = server.create("t")
+    made = server.post(f"/api/sessions/{session}/tokens", {}).json["token"]
+    server.key = made
+    statuses = [server.get(f"/status/{session}").status for _ in range(3)]
+    assert statuses == [200, 200, 429]
+    server.key = token(sub="u-8")
+    assert server.get(f"/status/{session}").status == 200
 
 
 def test_sessions_of_an_earlier_server_count(start_server):

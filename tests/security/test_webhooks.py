@@ -28,6 +28,7 @@ def test_a_name_that_leads_inside_gets_neither_events_nor_tests(start_server):
         mine = server.post("/api/webhooks", {"url": url, "events": ["session.created"]}).json
         tested = server.post(f"/api/webhooks/{mine['id']}/test").json
         assert not tested["delivered"] and "nothing is sent to" in tested["error"]
+        assert "address is not allowed" in tested["error"], tested
         server.create()
         row = wait_until(lambda: dead(server), "it is dead")[0]
         assert "nothing is sent to evil.example" in row["last_error"] and row["attempts"] == 1

@@ -39,7 +39,7 @@ ALLOWED = {
     "shell": {"sandbox", "base"},
     "code": {"session", "shell", "sandbox", "base"},
     "redis": {"net", "base", "os/test_dir.h", "os/spawn.h"},
-    "cluster": {"session", "sandbox", "redis", "net", "http", "base"},
+    "cluster": {"limits", "session", "sandbox", "redis", "net", "http", "base"},
     "checkpoints": {"session", "sandbox", "net", "http", "os", "base"},
     "storage": {"sandbox", "os", "base"},
     "auth": {"net", "http", "os", "base", "store/sqlite.h", "store/schema.h"},
