@@ -202,6 +202,7 @@ awaitable<http::Response> start_and_attach(Service& service, Call& call) {
   check_notify_url(service, command);
   // Before anything starts: an image on a page of another site is a GET without an origin.
   http::accept_websocket(call.exchange.request(), {});
+  co_await recall_processes(service, call);
   auto process = co_await service.sessions.start_once(session, std::move(command), who);
   co_return co_await attach_to(service, call, std::move(process));
 }

@@ -165,12 +165,8 @@ TerminalSize read_size(const json::object& body) {
 
 awaitable<void> recall_processes(Service& service, const Call& call) {
   const auto session = get_own_session(service, call);
-  if (session->known()) co_return;
-  try {
-    const session::Use look = co_await service.sessions.look(session);
-  } catch (const Error&) {
-    // Then nothing ran in it that could be told of.
-  }
+  if (session->known() || !session->keeps_place) co_return;
+  const session::Use look = co_await service.sessions.look(session);
 }
 
 std::shared_ptr<sandbox::Process> process_of(const Service& service, const Call& call) {

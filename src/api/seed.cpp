@@ -49,7 +49,7 @@ awaitable<http::Response> create_session(Service& service, Call& call) {
 
 // Absent when the sandbox has ended or can't tell: it is not worth making another one.
 awaitable<json::value> count_files(Service& service, std::shared_ptr<session::Session> session) {
-  if (!session->known()) co_return nullptr;
+  if (!session->known() && !session->keeps_place) co_return nullptr;
   try {
     const session::Use use = co_await service.sessions.look(session);
     const sandbox::Usage usage = co_await use.sandbox().files().usage();

@@ -195,6 +195,21 @@ void GuestSandbox::rewrite_log(const std::string& path) {
   }
 }
 
+// What the log has is in it when it is written anew, however often we begin.
+void GuestSandbox::remember_logged(std::uint32_t id, std::string_view record, bool exit) {
+  Writer out;
+  out.bytes(record);
+  if (exit) {
+    ++logged_;
+    recent_exits_.push_back({id, out.take()});
+    if (recent_exits_.size() > kKeptProcesses) recent_exits_.pop_front();
+    return;
+  }
+  for (LoggedExit& logged : recent_exits_) {
+    if (logged.id == id) logged.bytes += out.view();
+  }
+}
+
 void GuestSandbox::restore_exits() {
   const std::string path = settings_.output_dir + "/exits";
   if (::access(path.c_str(), R_OK) != 0) return;
@@ -205,11 +220,14 @@ void GuestSandbox::restore_exits() {
     Reader fields{record};
     guest::Exited exited;
     if (fields.u8() == kNote) {
-      const auto found = processes_.find(fields.u32());
+      const std::uint32_t id = fields.u32();
+      remember_logged(id, record, false);
+      const auto found = processes_.find(id);
       if (found != processes_.end()) found->second->restore_info(fields.view());
       continue;
     }
     if (!guest::Exited::decode(fields, exited)) continue;
+    remember_logged(exited.id, record, true);
     next_ = std::max(next_, exited.id + 1);
     const auto found = processes_.find(exited.id);
     if (found != processes_.end()) found->second->restore(exited);

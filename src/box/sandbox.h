@@ -81,6 +81,7 @@ class GuestSandbox : public sandbox::Sandbox, public std::enable_shared_from_thi
   void rewrite_log(const std::string& path);
   void restore_exits();
   void forget_old();
+  void remember_logged(std::uint32_t id, std::string_view record, bool exit);
 
   asio::any_io_executor executor_;
   std::string id_;

@@ -194,10 +194,13 @@ Disk::Tree Disk::open_tree(const std::string& id, Bytes limit, std::uint32_t gue
     }
     fill_tree(tree, tenant);
     own(tree.top.get(), ".", guest, 0711);
-    own(tree.top.get(), "workspace", tenant, 0755);
-    own(tree.top.get(), "tmp", tenant, 01777);
-    own(tree.top.get(), "home", tenant, 0755);
-    own(tree.top.get(), "sandbox", tenant, 0755);
+    for (const char* part : kParts) {
+      struct stat info{};
+      check(::fstatat(tree.top.get(), part, &info, AT_SYMLINK_NOFOLLOW), "stat a part of the tree");
+      // What is the tenant's already has the mode that it gave.
+      if (tree.existed && info.st_uid == tenant) continue;
+      own(tree.top.get(), part, tenant, std::string_view{part} == "tmp" ? 01777 : 0755);
+    }
   } catch (...) {
     if (!tree.existed) remove_tree(id);
     throw;

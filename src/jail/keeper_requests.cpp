@@ -215,7 +215,10 @@ void Keeper::list(int client, std::uint32_t number) {
     clients_.send(client, out.take());
   };
   for (const auto& [id, live] : live_) {
-    if (!live.dying) tell({id, live.jail->environment, 1, left(live.deadline), live.label});
+    const bool will_rest = live.dying && live.keep_files && !live.label.empty();
+    if (live.dying && !will_rest) continue;
+    const std::uint8_t alive = will_rest ? 0 : 1;
+    tell({id, live.jail->environment, alive, left(live.deadline), live.label});
   }
   for (const auto& [id, dormant] : dormant_) {
     tell({id, dormant.record.environment, 0, left(dormant.deadline), dormant.record.label});

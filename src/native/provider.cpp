@@ -35,6 +35,7 @@ NativeProvider::NativeProvider(asio::any_io_executor executor, const std::string
       keeper_(executor, state_dir) {
   keeper_.on_gone([this](const std::string& id, bool files_kept) {
     forget(id);
+    if (files_kept) resting_.insert(id);
     if (gone_) gone_(id, files_kept);
   });
 }
@@ -80,14 +81,30 @@ awaitable<std::shared_ptr<sandbox::Sandbox>> NativeProvider::create(sandbox::San
   create.fail_at = std::exchange(fail_at_, 0);
   create.mounts = to_wire(spec.mounts);
   os::Fd control = co_await keeper_.create(std::move(create));
-  resting_.erase(spec.id);
   auto sandbox = connect(spec.id, spec.label, std::move(control));
   const bool answered = co_await sandbox->wait_ready(kSetUp);
   if (!answered) {
-    co_await destroy(spec.id);
+    // Files that were there before are worth more than what was to run.
+    if (resting_.contains(spec.id)) {
+      disconnect(spec.id);
+      co_await keeper_.destroy(spec.id, true);
+    } else {
+      co_await destroy(spec.id);
+    }
     throw Error{Code::unavailable, "the sandbox does not answer"};
   }
+  resting_.erase(spec.id);
   co_return sandbox;
+}
+
+// What its processes printed stays.
+bool NativeProvider::disconnect(const std::string& id) {
+  const auto found = open_.find(id);
+  if (found == open_.end()) return false;
+  const std::shared_ptr<NativeSandbox> sandbox = found->second.lock();
+  open_.erase(found);
+  if (sandbox) sandbox->close();
+  return true;
 }
 
 // Output of sandboxes that ended while no server was there.
@@ -166,12 +183,8 @@ awaitable<bool> NativeProvider::rest(std::string id) {
     if (error.code() == Code::conflict || error.code() == Code::invalid) co_return false;
     throw;
   }
-  resting_.insert(id);
-  const auto found = open_.find(id);
-  if (found == open_.end()) co_return true;
-  const std::shared_ptr<NativeSandbox> sandbox = found->second.lock();
-  open_.erase(found);
-  if (sandbox) sandbox->close();  // what its processes printed stays
+  // Not so when it was destroyed meanwhile.
+  if (disconnect(id)) resting_.insert(id);
   co_return true;
 }
 

@@ -52,6 +52,7 @@ class NativeProvider : public sandbox::Provider, public sandbox::VolumeHost {
  private:
   static constexpr std::size_t kDiskThreads = 2;
   std::shared_ptr<NativeSandbox> connect(std::string id, std::string label, os::Fd control);
+  bool disconnect(const std::string& id);
   void forget(const std::string& id);
 
   asio::any_io_executor executor_;

@@ -82,6 +82,11 @@ awaitable<std::string> read_file(sandbox::Files& files, std::string path) {
   co_return bytes;
 }
 
+// One that sleeps is woken for what is in it; one that has ended is not made again.
+bool has_sandbox(const Session& session) {
+  return session.spec.provider == kNative && (session.sandbox || session.keeps_place);
+}
+
 }  // namespace
 
 // Not having it is no reason to have no session: an image may lack the place.
@@ -106,11 +111,10 @@ awaitable<void> Sessions::furnish(std::shared_ptr<Session> session) {
 }
 
 awaitable<std::string> Sessions::agent_state(std::shared_ptr<Session> session) {
-  if (session->asleep) co_await awake(session);
-  const std::shared_ptr<sandbox::Sandbox> sandbox = session->sandbox;
-  if (session->spec.provider != kNative || !sandbox || !sandbox->alive()) co_return std::string{};
+  if (!has_sandbox(*session)) co_return std::string{};
   try {
-    co_return co_await read_file(sandbox->files(), std::string{"/sandbox/agent/"} + kState);
+    const Use use = co_await look(session);
+    co_return co_await read_file(use.sandbox().files(), std::string{"/sandbox/agent/"} + kState);
   } catch (const std::exception&) {
     co_return std::string{};  // there is none, or what is there is no file
   }
@@ -118,15 +122,7 @@ awaitable<std::string> Sessions::agent_state(std::shared_ptr<Session> session) {
 
 awaitable<void> Sessions::save_state(std::shared_ptr<Session> session) {
   const bool followed = logs_ && logs_->follows(session->id);
-  if (followed && session->asleep) {
-    try {
-      co_await awake(session);
-    } catch (const Error&) {
-      // It ends without its state, as one that expires by itself.
-    }
-  }
-  const std::shared_ptr<sandbox::Sandbox> sandbox = session->sandbox;
-  if (!followed || session->spec.provider != kNative || !sandbox || !sandbox->alive()) co_return;
+  if (!followed || !has_sandbox(*session)) co_return;
   auto work = [](storage::SessionLogs* logs, std::shared_ptr<Session> of,
                  std::shared_ptr<sandbox::Sandbox> box) -> awaitable<bool> {
     const sandbox::Listing there = co_await box->files().list("/sandbox/agent", 1000);
@@ -140,7 +136,8 @@ awaitable<void> Sessions::save_state(std::shared_ptr<Session> session) {
     co_return true;
   };
   try {
-    co_await within(kSaving, work(logs_, session, sandbox));
+    const Use use = co_await look(session);
+    co_await within(kSaving, work(logs_, session, session->sandbox));
   } catch (const std::exception& error) {
     log(LogLevel::warning, "agent_state_not_saved",
         {{"session", session->id.substr(0, 12)}, {"error", error.what()}});

@@ -187,6 +187,10 @@ awaitable<void> Sessions::adopt(Left left, const Known& known) {
       events_.command_started(*process, session->who(), process->info().command);
     }
   }
+  if (!session->sandbox && sleep_ > Milliseconds{0} && left.provider == kNative) {
+    session->keeps_place = true;  // it was put away, for all that is known
+    pool_.count_used();
+  }
   if (session->sandbox && !from_label(found.label)) {
     // Its server died between the two.
     providers_.find(left.provider)

@@ -10,6 +10,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr Milliseconds kLookPeriod = 1s;
+constexpr Milliseconds kRestLimit = 30s;
+constexpr Milliseconds kLeastIdle = 1s;
+
+// One that nobody ever used is idle since it was made or found.
+void note_beginning(Session& session) {
+  if (session.renewed == Clock::time_point{}) session.renewed = session.kept_awake;
+}
 
 bool is_over(const sandbox::Process& process) {
   return process.exit() && process.output_ended(sandbox::Stream::out) &&
@@ -40,11 +47,14 @@ awaitable<void> Sessions::rest(std::shared_ptr<Session> session) {
   auto under_way = std::make_shared<Creation>(executor_);
   under_way->session = session;
   waking_[session->id] = under_way;
+  note_beginning(*session);
   session->kept_awake = Clock::now();
   bool rests = false;
   try {
-    rests = co_await providers_.get(session->spec.provider).rest(session->id);
-  } catch (const Error& error) {
+    sandbox::Provider& provider = providers_.get(session->spec.provider);
+    const std::optional<bool> answer = co_await within(kRestLimit, provider.rest(session->id));
+    rests = answer.value_or(false);
+  } catch (const std::exception& error) {
     events_.session_kept_awake(session->who(), error.what());
   }
   if (rests && session->sandbox) {
@@ -55,6 +65,16 @@ awaitable<void> Sessions::rest(std::shared_ptr<Session> session) {
   under_way->over = true;
   waking_.erase(session->id);
   under_way->done.notify_all();
+}
+
+// Its idle time begins with its last use: who only looked must not lengthen its life.
+void Sessions::go_on_idling(Session& session) {
+  note_beginning(session);
+  const auto used = std::max(session.renewed, session.used_until);
+  const auto idle = std::chrono::ceil<Milliseconds>(Clock::now() - used);
+  providers_.find(session.spec.provider)
+      ->renew(*session.sandbox, std::max(session.spec.idle - idle, kLeastIdle));
+  session.kept_awake = Clock::now();
 }
 
 // One after the other: the provider has other things to do, too.

@@ -164,12 +164,13 @@ TEST(Resting, RemovingOrExpiringASleeperGivesItsPlaceBack) {
   EXPECT_EQ(world.sessions.count(), 0u);
 }
 
-TEST(Resting, AWakingThatFailsGivesThePlaceBackAndTheNextTryWorks) {
+TEST(Resting, AWakingThatFailsKeepsThePlaceAndTheNextTryWorks) {
   World world{1};
   const auto session = world.create_asleep();
   world.provider.failures = 1;
   EXPECT_THROW(world.execute(session)->get(), Error);
-  EXPECT_EQ(world.used(), 0u);
+  EXPECT_EQ(world.used(), 1u);
+  EXPECT_THROW(world.create(), Error);
   EXPECT_NO_THROW(world.execute(session)->get());
   EXPECT_EQ(world.used(), 1u);
 }

@@ -10,7 +10,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr Milliseconds kClearing = 10s;
-constexpr Milliseconds kLeast = 1s;
 
 Milliseconds since(Clock::time_point start) {
   return std::chrono::duration_cast<Milliseconds>(Clock::now() - start);
@@ -63,7 +62,11 @@ awaitable<void> Sessions::revive(std::shared_ptr<Session> session) {
     sandbox = co_await bring_back(*session);
     if (!sandbox->alive()) throw Error{Code::unavailable, "the sandbox ended again at once"};
   } catch (const Error& error) {
-    pool_.gone();
+    if (slept && find(session->id) == session) {
+      session->keeps_place = true;
+    } else {
+      pool_.gone();
+    }
     if (error.code() != Code::conflict) throw;
     throw Error{Code::unavailable, "the sandbox has ended, but not gone"};
   }
@@ -74,14 +77,8 @@ awaitable<void> Sessions::revive(std::shared_ptr<Session> session) {
     throw expired();
   }
   session->sandbox = std::move(sandbox);
-  session->asleep = nullptr;
-  if (slept) {
-    // Who only looked must not lengthen its life.
-    const auto left =
-        session->spec.idle - since(std::max(session->renewed, session->kept_awake - sleep_));
-    providers_.find(session->spec.provider)
-        ->renew(*session->sandbox, std::max<Milliseconds>(left, kLeast));
-    session->kept_awake = Clock::now();
+  if (slept) go_on_idling(*session);
+  if (std::exchange(session->asleep, nullptr)) {
     events_.session_woken(session->who(), since(began));
     co_return;
   }

@@ -65,7 +65,7 @@ void Sessions::connect_gauges() {
   metrics.sessions_asleep.read_by([this] {
     return static_cast<double>(
         std::count_if(sessions_.begin(), sessions_.end(),
-                      [](const auto& one) { return one.second->asleep != nullptr; }));
+                      [](const auto& one) { return one.second->keeps_place; }));
   });
   metrics.pool_available.read_by([this] { return static_cast<double>(pool_.ready()); });
   metrics.creations_waiting.read_by([this] { return static_cast<double>(pool_.waiting()); });

@@ -178,6 +178,7 @@ class Sessions {
   bool may_rest(const Session& session) const;
   awaitable<void> rest(std::shared_ptr<Session> session);
   awaitable<void> rest_unused();
+  void go_on_idling(Session& session);
 
   void insert(std::shared_ptr<Session> session);
   void erase(const std::shared_ptr<Session>& session);
