@@ -185,13 +185,15 @@ def test_without_limits_nothing_is_shared(workers_with):
     cluster = workers_with()
     one = cluster.workers[0]
     one.cleanup(one.create())
-    assert not [key for key in cluster.redis.call("KEYS", "{tb}:*") if "limit" in key or "held" in key]
+    keys = cluster.redis.call("KEYS", "{tb}:*")
+    assert not [key for key in keys if "limit" in key or "held" in key]
 
 
 # ---- The script ----
 
 def bucket(redis, key, most, window, taken, ago=0):
-    return float(redis.call("EVAL", redis.script, 1, key, "w", 1000, 1, most, window, taken, ago)[0])
+    told = redis.call("EVAL", redis.script, 1, key, "w", 1000, 1, most, window, taken, ago)
+    return float(told[0])
 
 
 def hold(redis, worker, sessions, processes, life=60000):
