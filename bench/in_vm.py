@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 900
-"""Runs in the VM of tests/vm (bench/groups/vm.py puts it there): the memory of idle sessions on a
-kernel with cgroup v2 only, as one line of JSON. How fast an emulated machine is tells nothing."""
+"""Runs in the VM of tests/vm (bench/groups/vm.py puts it there): the memory of sessions, asleep
+and awake, on a kernel with cgroup v2 only, as one line of JSON. How fast an emulated machine is
+tells nothing."""
 import argparse
 import json
 import os

@@ -90,9 +90,10 @@ def machine_rows():
 
 def docker_rows():
     for name, title, asked in (("exec", "exec `true`", 25), ("create", "create", 100),
-                               ("memory", "idle memory", 25)):
-        yield Row(f"docker-{name}", f"Docker Engine API: {title}", f"{name}, beside Docker",
-                  f"Docker {name}", "p50", "factor", asked)
+                               ("memory", "memory of an idle session (asleep)", 25),
+                               ("memory awake", "memory of an awake session", None)):
+        yield Row(f"docker-{name.replace(' ', '-')}", f"Docker Engine API: {title}",
+                  f"{name}, beside Docker", f"Docker {name.split()[0]}", "p50", "factor", asked)
     for name in ("create", "create without a pool", "execute", "upload", "download", "list"):
         yield Row(f"fastapi-{name.replace(' ', '-')}", f"FastAPI + Docker server: {name}",
                   f"{name}, beside FastAPI", f"FastAPI {name}", "p50", "factor", 20)
@@ -107,29 +108,41 @@ def peer_rows():
                   f"run, beside {peer}", f"{peer} run", "p50", "factor")
 
 
+def part_rows(state):
+    """Of what a session takes, who holds it."""
+    title = {"idle": "an idle session (asleep)", "awake": "an awake session"}[state]
+    for part, where in (("server", "server and keeper"), ("PID 1", "its PID 1"),
+                        ("kernel", "the kernel"),
+                        ("cgroup", "what its memory cgroup is charged")):
+        yield Row(f"{state}-{part.lower().replace(' ', '-')}", f"of {title}, {where}",
+                  f"{state} session, {part}", None, "p50", "limit")
+
+
 def density_rows(options, cgroup_version):
     limit = 400 if cgroup_version == 2 else 640
     n = options.sessions
-    yield Row("idle", f"idle session, everything counted (cgroup v{cgroup_version})",
+    yield Row("idle", f"idle session (asleep), everything counted (cgroup v{cgroup_version})",
               "idle session", None, "p50", "limit", limit)
     yield Row("idle-vm", "the same with cgroup v2 only, in a VM", "idle session (VM)", None,
               "p50", "limit", 400)
-    yield Row("idle-used", "the same after a command, its shell gone", "idle session, used", None,
+    yield Row("idle-used", "the same, asleep again after a command", "idle session, used", None,
               "p50", "limit")
-    for part, where in (("server", "server and keeper"), ("PID 1", "its PID 1"),
-                        ("kernel", "the kernel")):
-        yield Row(f"idle-{part.lower().replace(' ', '-')}", f"of an idle session, {where}",
-                  f"idle session, {part}", None, "p50", "limit")
-    yield Row("idle-cgroup", "of an idle session, what its memory cgroup is charged",
-              "idle session, cgroup", None, "p50", "limit")
-    yield Row("idle-waiting", "what a shell that waits for a command adds", "waiting shell", None,
+    yield Row("awake", f"awake session, not put to sleep yet (cgroup v{cgroup_version})",
+              "awake session", None, "p50", "limit")
+    yield Row("awake-vm", "the same with cgroup v2 only, in a VM", "awake session (VM)", None,
               "p50", "limit")
-    yield Row("live", "sessions alive at once, all answering", "live sessions", None, "p50",
-              "count", FULL["sessions"], "sessions")
-    yield Row("live-p99", f"one command in each of {n:,} sessions", "exec in each session", None,
-              "p99", "limit", 50_000, "sessions")
-    yield Row("growth", f"/execute `true` with {n:,} sessions, by with 10", "exec among many",
-              "exec among ten", "p50", "ratio", 1.3, "sessions")
+    yield Row("awake-used", "the same after a command, its shell gone", "awake session, used",
+              None, "p50", "limit")
+    for state in ("idle", "awake"):
+        yield from part_rows(state)
+    yield Row("awake-waiting", "what a shell that waits for a command adds", "waiting shell", None,
+              "p50", "limit")
+    yield Row("live", "sessions at once, idle ones asleep, all answering", "live sessions", None,
+              "p50", "count", FULL["sessions"], "sessions")
+    yield Row("live-p99", f"one command in each of {n:,} sleeping sessions, which wakes it",
+              "exec in each session", None, "p99", "limit", 50_000, "sessions")
+    yield Row("growth", f"/execute `true` in 10 sessions among {n:,}, by alone",
+              "exec among many", "exec among ten", "p50", "ratio", 1.3, "sessions")
 
 
 def leak_rows(options):

@@ -113,6 +113,7 @@ struct Config {
   std::chrono::minutes session_timeout{30};
   std::chrono::seconds command_timeout{30};
   std::chrono::seconds prestart{30};
+  std::chrono::seconds sleep{60};
   std::chrono::seconds keeper_grace{600};
   std::chrono::seconds shutdown_grace{10};
   LogLevel log_level = LogLevel::info;

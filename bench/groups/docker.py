@@ -10,6 +10,7 @@ import subprocess
 import host
 import place
 from client import Client, Threadbox, form
+from groups import density
 from series import in_turns
 
 PEERS = pathlib.Path(__file__).resolve().parent.parent / "peers"
@@ -93,25 +94,51 @@ def engine_rows(measured, options, docker):
             client.cleanup(one)
 
 
-def memory_rows(measured, options, docker):
-    with place.connected(POOL_SIZE="0", MIN_POOL_SIZE="0") as (server, client):
-        keeper = server.keeper_pid()
+class Beside:
+    """Batches of idle sessions of a server, beside those of containers."""
 
-        def used():
-            return host.kernel_kib() + host.pss_kib(
-                [server.process.pid, keeper, *host.descendants(keeper)])
-        sessions, containers = [client.create()], [docker.create()]
+    def __init__(self, server, client):
+        self.server, self.client = server, client
+        self.keeper = server.keeper_pid()
+        self.sessions = [client.create()]
+
+    def used_kib(self):
+        return host.kernel_kib() + host.pss_kib(
+            [self.server.process.pid, self.keeper, *host.descendants(self.keeper)])
+
+    def add(self):
+        self.sessions += [self.client.create() for _ in range(SESSIONS)]
+
+    def add_and_sleep(self):
+        self.add()
+        density.wait_for_sleep(self.client, len(self.sessions))
+
+    def close(self):
+        for one in self.sessions:
+            self.client.cleanup(one)
+
+
+def memory_rows(measured, options, docker):
+    settings = {"POOL_SIZE": "0", "MIN_POOL_SIZE": "0"}
+    with place.connected(**settings, **density.Awake.SETTINGS) as one, \
+            place.connected(**settings, **density.Asleep.SETTINGS) as other:
+        awake, asleep, containers = Beside(*one), Beside(*other), [docker.create()]
+        density.wait_for_sleep(asleep.client, 1)
+
+        def more_containers():
+            containers.extend(docker.create() for _ in range(CONTAINERS))
         for _ in range(options.turns):
-            batches = host.Batches(used)
-            sessions += [client.create() for _ in range(SESSIONS)]
-            measured.add("memory, beside Docker", batches.done(SESSIONS), "KiB")
-            batches = host.Batches(docker.used_kib)
-            containers += [docker.create() for _ in range(CONTAINERS)]
-            measured.add("Docker memory", batches.done(CONTAINERS), "KiB")
+            for name, used, more, count in (
+                    ("memory awake, beside Docker", awake.used_kib, awake.add, SESSIONS),
+                    ("memory, beside Docker", asleep.used_kib, asleep.add_and_sleep, SESSIONS),
+                    ("Docker memory", docker.used_kib, more_containers, CONTAINERS)):
+                batches = host.Batches(used)
+                more()
+                measured.add(name, batches.done(count), "KiB")
         for one in containers:
             docker.remove(one)
-        for one in sessions:
-            client.cleanup(one)
+        awake.close()
+        asleep.close()
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory of idle sessions on a stock Debian kernel with cgroup v2 only, in the VM of the tests:
-for machines that have the older kind."""
+"""The memory of sessions, asleep and awake, on a stock Debian kernel with cgroup v2 only, in the VM
+of the tests: for machines that have the older kind."""
 import json
 import re
 import shutil

@@ -178,6 +178,7 @@ awaitable<http::Response> attach_to(Service& service, Call& call,
 }
 
 awaitable<http::Response> attach(Service& service, Call& call) {
+  co_await recall_processes(service, call);
   check_origin(service, call);
   co_return co_await attach_to(service, call, process_of(service, call));
 }

@@ -45,6 +45,13 @@ awaitable<http::Response> tell_redis(Service& service, Call& call) {
   co_return http::json_response(200, reached ? R"({"reached":true})" : R"({"reached":false})");
 }
 
+// For coordinators, which know nobody's keys: whose threads are meant.
+awaitable<http::Response> tell_caller(Service& service, Call& call) {
+  if (!service.directory) throw http::HttpError{404, "this server is in no cluster"};
+  const json::object body{{"tenant", call.principal.tenant}};
+  co_return http::json_response(200, json::serialize(body));
+}
+
 http::Response render(const Service& service, const session::Moves::State& state) {
   json::object body{{"worker", service.worker_id},
                     {"draining", state.draining},
@@ -122,6 +129,7 @@ void add_cluster_routes(Router& router, Service& service) {
     router.add(method, path, [&service, answer](Call& call) { return answer(service, call); });
   };
   add("GET", "/cluster/redis", tell_redis);
+  add("GET", "/cluster/caller", tell_caller);
   add("POST", "/cluster/arrivals", expect);
   add("POST", "/cluster/arrivals/{}", arrive);
   add("GET", "/cluster/leaving/{}", hand_out);

@@ -17,12 +17,15 @@ int status_of(Code code) {
     case Code::invalid: return 400;
     case Code::not_found: return 404;
     case Code::conflict: return 409;
+    case Code::limited: return 429;
     case Code::exhausted: return 503;
     case Code::unavailable: return 503;
     case Code::internal: return 500;
   }
   return 500;
 }
+
+const http::Header kSoon{"Retry-After", "1"};
 
 // One line of ASCII, whatever a client made us quote.
 std::string printable(std::string_view text) {
@@ -41,7 +44,7 @@ http::Response render(int status, const std::string& text, json::object body) {
   body["detail"] = text;
   http::Response response = http::json_response(status, json::serialize(body));
   response.reason = std::string{http::reason_phrase(status)} + ": " + printable(text);
-  if (status == 503) response.headers.push_back({"Retry-After", "1"});
+  if (status == 503) response.headers.push_back(kSoon);
   return response;
 }
 
@@ -106,7 +109,11 @@ http::Response error_response(std::exception_ptr failure, const std::string& req
     }
     return response;
   } catch (const Error& error) {
-    if (error.code() != Code::internal) return render(status_of(error.code()), error.what(), {});
+    if (error.code() != Code::internal) {
+      http::Response response = render(status_of(error.code()), error.what(), {});
+      if (error.code() == Code::limited) response.headers.push_back(kSoon);
+      return response;
+    }
     // What went wrong inside is for the log; the caller gets a name to ask for it.
     log(LogLevel::error, "internal_error", {{"reference", request_id}, {"error", error.what()}});
     return render(500, "Internal server error", {{"reference", request_id}});

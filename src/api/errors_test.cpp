@@ -26,6 +26,7 @@ TEST(Errors, EachCodeHasItsStatus) {
       {Code::invalid, 400, "Bad Request"},
       {Code::not_found, 404, "Not Found"},
       {Code::conflict, 409, "Conflict"},
+      {Code::limited, 429, "Too Many Requests"},
       {Code::exhausted, 503, "Service Unavailable"},
       {Code::unavailable, 503, "Service Unavailable"},
   };
@@ -37,7 +38,7 @@ TEST(Errors, EachCodeHasItsStatus) {
     EXPECT_EQ(body.at("error").as_string(), "what I was doing");
     EXPECT_EQ(body.at("detail").as_string(), "what I was doing");
     EXPECT_EQ(response.reason, std::string{row.phrase} + ": what I was doing");
-    EXPECT_EQ(response.find("Retry-After") != nullptr, row.status == 503);
+    EXPECT_EQ(response.find("Retry-After") != nullptr, row.status == 503 || row.status == 429);
   }
 }
 

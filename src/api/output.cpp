@@ -61,6 +61,7 @@ awaitable<http::Response> stream_events(Service& service, Call& call,
 
 // The bytes as they are; headers say where they begin and whether more can come.
 awaitable<http::Response> output(Service& service, Call& call) {
+  co_await recall_processes(service, call);
   const auto process = process_of(service, call);
   const http::Request& request = call.exchange.request();
   if (request.method == "GET" && wants_events(request)) {

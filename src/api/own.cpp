@@ -34,9 +34,22 @@ std::shared_ptr<session::Session> find_own_session(const Service& service, const
   return if_owned(service, call, service.sessions.find(id));
 }
 
-std::shared_ptr<session::Session> find_own_thread(const Service& service, const Call& call,
-                                                  const std::string& thread) {
-  return if_owned(service, call, service.sessions.find_thread(thread, call.principal.tenant));
+awaitable<std::shared_ptr<session::Session>> find_own_thread(const Service& service,
+                                                             const Call& call, std::string thread) {
+  const auth::Principal& who = call.principal;
+  // No thread is named so; what looks for it would find one of another tenant.
+  if (thread.find('\0') != thread.npos) co_return nullptr;
+  if (auto session = service.sessions.find_thread(thread, who.tenant)) {
+    co_return if_owned(service, call, session);
+  }
+  if (!service.directory) co_return nullptr;
+  try {
+    std::string key = session::thread_key(who.tenant, thread);
+    co_await service.directory->check_nobody_has(std::move(key));
+  } catch (const session::Elsewhere& elsewhere) {
+    if (may_touch(who, elsewhere.session())) throw;
+  }
+  co_return nullptr;
 }
 
 std::shared_ptr<session::Session> get_own_session(const Service& service, const Call& call) {

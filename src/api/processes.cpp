@@ -50,8 +50,8 @@ awaitable<http::Response> start(Service& service, Call& call) {
 awaitable<http::Response> list(Service& service, Call& call) {
   const auto session = get_own_session(service, call);
   json::array processes;
-  if (session->sandbox) {
-    for (const auto& process : session->sandbox->processes()) {
+  if (const auto sandbox = session->known()) {
+    for (const auto& process : sandbox->processes()) {
       processes.push_back(render_process(*process));
     }
   }
@@ -163,11 +163,22 @@ TerminalSize read_size(const json::object& body) {
   return {static_cast<unsigned>(*rows), static_cast<unsigned>(*columns)};
 }
 
+awaitable<void> recall_processes(Service& service, const Call& call) {
+  const auto session = get_own_session(service, call);
+  if (session->known()) co_return;
+  try {
+    const session::Use look = co_await service.sessions.look(session);
+  } catch (const Error&) {
+    // Then nothing ran in it that could be told of.
+  }
+}
+
 std::shared_ptr<sandbox::Process> process_of(const Service& service, const Call& call) {
   const auto session = get_own_session(service, call);
   const std::uint64_t number = read_number(call.captured[1], "process id");
-  auto process = session->sandbox && number <= UINT32_MAX
-                     ? session->sandbox->find_process(static_cast<std::uint32_t>(number))
+  const auto sandbox = session->known();
+  auto process = sandbox && number <= UINT32_MAX
+                     ? sandbox->find_process(static_cast<std::uint32_t>(number))
                      : nullptr;
   if (!process) throw http::HttpError{404, "no such process in this session"};
   return process;
@@ -176,7 +187,10 @@ std::shared_ptr<sandbox::Process> process_of(const Service& service, const Call&
 void add_process_routes(Router& router, Service& service) {
   const auto add = [&](const char* method, const char* path, auto handler) {
     router.add(method, std::string{"/api/sessions/{}/processes"} + path,
-               [&service, handler](Call& call) { return handler(service, call); });
+               [&service, handler](Call& call) -> awaitable<http::Response> {
+                 co_await recall_processes(service, call);
+                 co_return co_await handler(service, call);
+               });
   };
   add("POST", "", start);
   add("GET", "", list);

@@ -10,6 +10,8 @@
 
 namespace tb::api {
 
+// What ran in a session is known with its sandbox: after a restart that may have to be made first.
+awaitable<void> recall_processes(Service& service, const Call& call);
 // The process that the path names. Throws 404 for an unknown session or process.
 std::shared_ptr<sandbox::Process> process_of(const Service& service, const Call& call);
 

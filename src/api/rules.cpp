@@ -37,6 +37,7 @@ constexpr Row kRows[] = {
     {"GET", "/admin/drain", Access::open},
     {"DELETE", "/admin/drain", Access::open},
 
+    {"GET", "/cluster/caller", Access::read, true},
     {"GET", "/metrics", Access::read, false, true},
 
     {"POST", "/execute", Access::write, true},

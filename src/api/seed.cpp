@@ -47,12 +47,12 @@ awaitable<http::Response> create_session(Service& service, Call& call) {
   co_return http::json_response(result.existed ? 409 : 200, json::serialize(answer));
 }
 
-// Absent when the sandbox sleeps or can't tell: it is not worth waking it.
-awaitable<json::value> count_files(std::shared_ptr<session::Session> session) {
-  const auto sandbox = session->sandbox;
-  if (!sandbox || !sandbox->alive()) co_return nullptr;
+// Absent when the sandbox has ended or can't tell: it is not worth making another one.
+awaitable<json::value> count_files(Service& service, std::shared_ptr<session::Session> session) {
+  if (!session->known()) co_return nullptr;
   try {
-    const sandbox::Usage usage = co_await sandbox->files().usage();
+    const session::Use use = co_await service.sessions.look(session);
+    const sandbox::Usage usage = co_await use.sandbox().files().usage();
     co_return usage.files;
   } catch (const Error&) {
     co_return nullptr;
@@ -62,7 +62,7 @@ awaitable<json::value> count_files(std::shared_ptr<session::Session> session) {
 awaitable<http::Response> get_session(Service& service, Call& call) {
   const std::string* thread = call.exchange.request().find_query("thread_id");
   if (!thread || thread->empty()) throw http::HttpError{400, "thread_id required"};
-  const auto session = find_own_thread(service, call, *thread);
+  const auto session = co_await find_own_thread(service, call, *thread);
   if (!session) {
     throw Refusal{404,
                   "No active session found for thread_id",
@@ -71,7 +71,7 @@ awaitable<http::Response> get_session(Service& service, Call& call) {
   service.sessions.events().session_reused(session->who(call.request_id));
   json::object answer = render(*session, service);
   answer["status"] = "active";
-  answer["files_count"] = co_await count_files(session);
+  answer["files_count"] = co_await count_files(service, session);
   co_return http::json_response(200, json::serialize(answer));
 }
 

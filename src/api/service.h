@@ -68,8 +68,9 @@ struct Service {
 // so that those of another tenant are as unknown as if there were none. ----
 std::shared_ptr<session::Session> find_own_session(const Service& service, const Call& call,
                                                    const std::string& id);
-std::shared_ptr<session::Session> find_own_thread(const Service& service, const Call& call,
-                                                  const std::string& thread);
+// Null: the thread has none. Throws session::Elsewhere when another server of the cluster has it.
+awaitable<std::shared_ptr<session::Session>> find_own_thread(const Service& service,
+                                                             const Call& call, std::string thread);
 // The one that the path names first. Throws Error{not_found}.
 std::shared_ptr<session::Session> get_own_session(const Service& service, const Call& call);
 // The oldest first.

@@ -71,9 +71,16 @@ awaitable<http::Response> status(Service& service, Call& call) {
                       {"expires_at", iso8601(session->expires())},
                       {"running_commands", running(*session)},
                       {"sandbox", session->sandbox ? "running" : "asleep"}};
-  if (const auto sandbox = session->sandbox) {
-    const json::object use = co_await measure(sandbox);
-    for (const auto& [name, value] : use) answer[name] = value;
+  if (const auto sandbox = session->sandbox; sandbox && sandbox->alive()) {
+    try {
+      const json::object use = co_await measure(sandbox);
+      for (const auto& [name, value] : use) answer[name] = value;
+    } catch (const Error& error) {
+      // It was put away under our eyes.
+      const bool lives = find_own_session(service, call, id) == session;
+      if (!lives || error.code() != Code::not_found) throw;
+      answer["sandbox"] = "asleep";
+    }
   }
   const sandbox::Limits& limits = session->kind.limits;
   answer["memory_limit_bytes"] = limits.memory.count;

@@ -3,8 +3,10 @@
 
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <boost/json.hpp>
+#include <cerrno>
 
 #include "auth/base64url.h"
 #include "auth/hmac.h"
@@ -19,13 +21,27 @@ constexpr std::string_view kPrefix = "tbs_";
 constexpr std::size_t kSecret = 32;
 constexpr std::size_t kLongest = 4096;
 
+std::string random_bytes(std::size_t size) {
+  std::string bytes(size, '\0');
+  TB_ASSERT(::getrandom(bytes.data(), size, 0) == static_cast<ssize_t>(size));
+  return bytes;
+}
+
+// Workers of a cluster share the file and may start at once: it gets its name when it is whole, and
+// only if there is none. Who comes second has the first one's.
+void make_secret(const std::string& path) {
+  const std::string own = path + "." + base64url(random_bytes(12));
+  os::replace_file(own, base64url(random_bytes(kSecret)) + "\n", 0600);
+  const int failed = ::link(own.c_str(), path.c_str()) == 0 ? 0 : errno;
+  ::unlink(own.c_str());
+  if (failed == 0 || failed == EEXIST) return;
+  errno = failed;
+  check(-1, "link " + path);
+}
+
 std::string load_or_make(const std::string& path) {
   struct stat info{};
-  if (::lstat(path.c_str(), &info) != 0) {
-    std::string made(kSecret, '\0');
-    TB_ASSERT(::getrandom(made.data(), made.size(), 0) == static_cast<ssize_t>(made.size()));
-    os::replace_file(path, base64url(made) + "\n", 0600);
-  }
+  if (::lstat(path.c_str(), &info) != 0) make_secret(path);
   std::string text = os::read_file(path, 1024);
   while (text.ends_with('\n')) text.pop_back();
   const auto secret = from_base64url(text);

@@ -12,6 +12,7 @@ std::string_view name_of(Code code) {
     case Code::invalid: return "invalid";
     case Code::not_found: return "not_found";
     case Code::conflict: return "conflict";
+    case Code::limited: return "limited";
     case Code::exhausted: return "exhausted";
     case Code::unavailable: return "unavailable";
     case Code::internal: return "internal";

@@ -9,7 +9,9 @@
 
 namespace tb {
 
-enum class Code { invalid, not_found, conflict, exhausted, unavailable, internal };
+// `limited`: what belongs to the caller has reached a bound of its own, and the caller can mend it.
+// `exhausted`: there is no more of what all share.
+enum class Code { invalid, not_found, conflict, limited, exhausted, unavailable, internal };
 
 std::string_view name_of(Code code);
 

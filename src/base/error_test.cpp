@@ -20,11 +20,11 @@ TEST(Error, SaysWhatWasBeingDone) {
 
 TEST(Error, EveryCodeHasAName) {
   std::set<std::string_view> names;
-  for (const Code code : {Code::invalid, Code::not_found, Code::conflict, Code::exhausted,
-                          Code::unavailable, Code::internal}) {
+  for (const Code code : {Code::invalid, Code::not_found, Code::conflict, Code::limited,
+                          Code::exhausted, Code::unavailable, Code::internal}) {
     names.insert(name_of(code));
   }
-  EXPECT_EQ(names.size(), 6u);
+  EXPECT_EQ(names.size(), 7u);
 }
 
 TEST(Check, PassesAResultThrough) {

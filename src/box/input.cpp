@@ -75,7 +75,7 @@ std::shared_ptr<const Input::Chunk> Input::add(std::string bytes) {
 
 void Input::check_room() const {
   if (queued_ < kMaxQueued) return;
-  throw Error{Code::exhausted, "the process does not read its stdin, and too much waits for it"};
+  throw Error{Code::limited, "the process does not read its stdin, and too much waits for it"};
 }
 
 awaitable<void> Input::write(std::string bytes) {

@@ -42,11 +42,11 @@ Error explain(const guest::Failure& failure) {
     return {Code::unavailable, "the sandbox ended while the command was started"};
   }
   if (failure.step == "fork" && failure.number == EAGAIN) {
-    return {Code::exhausted, "the sandbox has reached its limit of processes"};
+    return {Code::limited, "the sandbox has reached its limit of processes"};
   }
   if (failure.number == EAGAIN || failure.number == ENOMEM || failure.number == EMFILE ||
       failure.number == ENOSPC) {  // all terminals are taken
-    return {Code::exhausted, "the sandbox can't " + failure.step + ": " + why};
+    return {Code::limited, "the sandbox can't " + failure.step + ": " + why};
   }
   return {Code::internal, "the sandbox can't " + failure.step + ": " + why};
 }

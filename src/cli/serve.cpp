@@ -91,7 +91,7 @@ class Program {
                   {sandboxes_.providers(), store_, events_, registry, &hooks_.callbacks(),
                    &volumes_, &logs_, cluster_ ? &cluster_->directory() : nullptr,
                    checkpoints_.get(), &quotas_.limits()},
-                  {pool_settings(config), config.policy, config.session_timeout}),
+                  {pool_settings(config), config.policy, config.session_timeout, config.sleep}),
         service_(service_of(config, sessions_, metrics_)),
         runs_(loop.get_executor()),
         contexts_(loop.get_executor(), sessions_, runs_, {config.output.inline_bytes}),

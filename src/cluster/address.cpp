@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/address.h"
 
+#include <algorithm>
 #include <boost/json/basic_parser_impl.hpp>
 
 #include "http/multipart.h"
@@ -9,6 +10,11 @@ namespace tb::cluster {
 namespace {
 
 namespace json = boost::json;
+
+// A page's WebSocket has its token in the last one. All of them are passed on: who sends two is
+// refused, and not taken for either.
+constexpr std::string_view kCaller[] = {"Host", "Authorization", "X-API-Key",
+                                        "Sec-WebSocket-Protocol"};
 
 // Sessions are named by UUIDs, wherever in a path.
 bool is_session(std::string_view word) {
@@ -159,11 +165,22 @@ Addressee read_body(const http::Request& request, std::string_view begun) {
 
 std::vector<http::Header> caller_of(const http::Request& request) {
   std::vector<http::Header> headers;
-  for (const char* name : {"Authorization", "X-API-Key"}) {
-    if (const auto value = request.headers.find(name))
-      headers.push_back({name, std::string{*value}});
+  for (std::size_t i = 0; i < request.headers.size(); ++i) {
+    const http::Headers::Field field = request.headers[i];
+    const bool tells = std::any_of(
+        std::begin(kCaller), std::end(kCaller),
+        [&](std::string_view name) { return http::equal_ignoring_case(name, field.name); });
+    if (tells) headers.push_back({std::string{field.name}, std::string{field.value}});
   }
   return headers;
+}
+
+std::string credentials_in(const std::vector<http::Header>& caller) {
+  std::string text;
+  for (const http::Header& one : caller) {
+    if (!http::equal_ignoring_case(one.name, "Host")) text += one.name + ":" + one.value + "\n";
+  }
+  return text;
 }
 
 bool creates_session(const http::Request& request) {

@@ -25,8 +25,11 @@ Addressee read_target(const http::Request& request);
 // such fields. Finds nothing in what is neither.
 Addressee read_body(const http::Request& request, std::string_view begun);
 
-// The headers by which a worker knows who asks.
+// The headers by which a worker knows who asks, and by which name it was reached.
 std::vector<http::Header> caller_of(const http::Request& request);
+
+// What of them tells one caller from another; empty: nothing was shown.
+std::string credentials_in(const std::vector<http::Header>& caller);
 
 // Whether it makes a session, if it names none.
 bool creates_session(const http::Request& request);

@@ -2,12 +2,15 @@
 #include "cluster/coordinator.h"
 
 #include <algorithm>
+#include <boost/json.hpp>
 
 #include "base/error.h"
 #include "base/log.h"
 
 namespace tb::cluster {
 namespace {
+
+namespace json = boost::json;
 
 // Of a body, to find in it whom it is for. Clients name the session first.
 constexpr std::size_t kPeek = 256 << 10;
@@ -25,13 +28,21 @@ struct UnderWay {
   http::Relay::Passage& passage;
 };
 
-// Of a worker's 421: who has it.
-std::string worker_in(const std::string& body) {
-  const std::string marker = "\"worker\":\"";
-  const std::size_t at = body.find(marker);
-  if (at == body.npos) return {};
-  const std::size_t begin = at + marker.size();
-  return body.substr(begin, body.find('"', begin) - begin);
+// Of a worker's 421: who has the thread, and which session that is.
+struct Elsewhere {
+  std::string worker;
+  std::string session;
+};
+
+Elsewhere read_elsewhere(const std::string& body) {
+  json::error_code error;
+  const json::value value = json::parse(body, error);
+  const json::object* object = error ? nullptr : value.if_object();
+  const auto text_of = [&](const char* name) {
+    const json::value* one = object ? object->if_contains(name) : nullptr;
+    return one && one->is_string() ? std::string{one->get_string()} : std::string{};
+  };
+  return {text_of("worker"), text_of("session_id")};
 }
 
 http::HttpError later(std::string text) {
@@ -158,47 +169,26 @@ awaitable<std::shared_ptr<Worker>> Coordinator::attempt(http::Exchange& exchange
   http::Relay::Passage passage{relay_, exchange};
   const UnderWay under_way{*worker, passage};
   std::string problem;
+  bool sent = false;
+  const http::Response* head = nullptr;
   try {
     const http::Endpoint endpoint = co_await fleet_.reach(worker);
     co_await passage.send(endpoint, asked.begun);
-  } catch (const Error& error) {
-    problem = error.what();
-  }
-  if (!problem.empty()) {
-    unanswered_.add();
-    fleet_.avoid(*worker);
-    log(LogLevel::warning, "worker_not_reached", {{"worker", worker->id}, {"error", problem}});
-    const bool elsewhere = asked.creates && asked.whole && asked.addressee.thread.empty();
-    std::shared_ptr<Worker> other = elsewhere ? fleet_.choose({}) : nullptr;
-    if (!other) throw later("worker " + worker->id + " does not answer");
-    co_return other;
-  }
-  const http::Response* head = nullptr;
-  try {
+    sent = true;
     head = co_await passage.receive();
   } catch (const Error& error) {
     problem = error.what();
   }
-  if (!head) {
-    unanswered_.add();
-    fleet_.avoid(*worker);
-    throw later("worker " + worker->id + " went away: " + problem);
-  }
+  if (!head) co_return instead_of(*worker, asked, sent, problem);
   if (head->status == 421) {
-    const std::string body = co_await passage.read_body(kMostAnswer);
-    std::shared_ptr<Worker> owner = fleet_.find(worker_in(body));
-    if (owner && !asked.addressee.session.empty()) {
-      fleet_.remember(asked.addressee.session, owner->id);
-    }
-    if (!owner) throw later("the thread's worker is not known here yet");
-    if (!asked.whole) throw later("the session has moved: send it again");
-    co_return owner;
+    http::Response answer = *head;
+    co_return co_await redirect(exchange, passage, asked, std::move(answer));
   }
   if (head->status == 404 && !asked.addressee.session.empty()) {
     const std::shared_ptr<Worker> other = co_await find_again(asked, *worker);
-    if (other && asked.whole) co_await passage.read_body(kMostAnswer);
-    if (other && asked.whole) co_return other;
-    if (other) throw later("the session has moved: send it again");
+    if (other && !asked.whole) throw later("the session has moved: send it again");
+    if (other) co_await passage.read_body(kMostAnswer);
+    if (other) co_return other;
   }
   if (asked.creates && head->status < 500) {
     http::Response copy = *head;
@@ -207,6 +197,43 @@ awaitable<std::shared_ptr<Worker>> Coordinator::attempt(http::Exchange& exchange
     co_await passage.pass();
   }
   co_return nullptr;
+}
+
+// For a worker that has not answered: another one, if nothing was begun and any of them would do.
+std::shared_ptr<Worker> Coordinator::instead_of(Worker& worker, const Asked& asked, bool sent,
+                                                const std::string& problem) {
+  unanswered_.add();
+  fleet_.avoid(worker);
+  if (sent) throw later("worker " + worker.id + " went away: " + problem);
+  log(LogLevel::warning, "worker_not_reached", {{"worker", worker.id}, {"error", problem}});
+  const bool elsewhere = asked.creates && asked.whole && asked.addressee.thread.empty();
+  std::shared_ptr<Worker> other = elsewhere ? fleet_.choose({}) : nullptr;
+  if (!other) throw later("worker " + worker.id + " does not answer");
+  return other;
+}
+
+// A worker's 421 says who has it. One that names nobody is about the client.
+awaitable<std::shared_ptr<Worker>> Coordinator::redirect(http::Exchange& exchange,
+                                                         http::Relay::Passage& passage,
+                                                         const Asked& asked,
+                                                         http::Response answer) {
+  answer.body = co_await passage.read_body(kMostAnswer);
+  const Elsewhere elsewhere = read_elsewhere(answer.body);
+  if (elsewhere.worker.empty() && exchange.request().method != "HEAD") {
+    co_await exchange.respond(std::move(answer));
+    co_return nullptr;
+  }
+  fleet_.forget_tenant(asked.caller);
+  std::shared_ptr<Worker> owner;
+  try {
+    owner = co_await fleet_.find_or_read(elsewhere.worker);
+  } catch (const Error& error) {
+    log(LogLevel::debug, "workers_not_read", {{"error", error.what()}});
+  }
+  if (!owner) throw later("the thread's worker is not known here yet");
+  if (!asked.whole) throw later("the session has moved: send it again");
+  if (!elsewhere.session.empty()) fleet_.remember(elsewhere.session, owner->id);
+  co_return owner;
 }
 
 // A session that this worker does not have, and had when we last heard of it, may have moved. Null:
@@ -228,7 +255,8 @@ awaitable<void> Coordinator::pass_created(http::Exchange& exchange, http::Relay:
   head.body = co_await passage.read_body(kMostAnswer);
   http::Request json;
   const Addressee made = read_body(json, head.body);
-  if (!made.session.empty()) fleet_.remember(made.session, id);
+  const bool there = head.status == 200 || head.status == 409;
+  if (there && !made.session.empty()) fleet_.remember(made.session, id);
   if (const auto known = fleet_.find(id)) ++known->begun;
   co_await exchange.respond(std::move(head));
 }

@@ -34,6 +34,11 @@ class Coordinator {
   awaitable<void> pass_on(http::Exchange& exchange, const Asked& asked);
   awaitable<std::shared_ptr<Worker>> attempt(http::Exchange& exchange, const Asked& asked,
                                              std::shared_ptr<Worker> worker);
+  std::shared_ptr<Worker> instead_of(Worker& worker, const Asked& asked, bool sent,
+                                     const std::string& problem);
+  awaitable<std::shared_ptr<Worker>> redirect(http::Exchange& exchange,
+                                              http::Relay::Passage& passage, const Asked& asked,
+                                              http::Response answer);
   awaitable<std::shared_ptr<Worker>> find_again(const Asked& asked, const Worker& worker);
   awaitable<void> pass_created(http::Exchange& exchange, http::Relay::Passage& passage,
                                http::Response head, const Worker& worker);
@@ -44,6 +49,7 @@ class Coordinator {
   http::Response health() const;
   http::Response workers() const;
   http::Response metrics() const;
+  awaitable<http::Response> check_question(const http::Request& request);
   awaitable<http::Response> sessions(http::Exchange& exchange);
 
   Fleet& fleet_;

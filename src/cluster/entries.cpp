@@ -21,28 +21,23 @@ redis::Command hint(const std::string& session, const std::string& worker) {
   return {"SET", session_key(session), worker, "PX", kTimeToLive};
 }
 
-void add_release(std::vector<redis::Command>& commands, const Owned& one,
-                 const std::string& worker) {
-  commands.push_back(
-      redis::Client::by_hash(scripts::drop_hint(), {session_key(one.session)}, {worker}));
-  if (one.thread.empty()) return;
-  commands.push_back(
-      redis::Client::by_hash(scripts::release(), {thread_key(one.thread)}, {worker, one.session}));
+redis::Command to_release(const Owned& one, const std::string& worker) {
+  const std::string session = session_key(one.session);
+  if (one.thread.empty()) return redis::Client::by_hash(scripts::drop_hint(), {session}, {worker});
+  return redis::Client::by_hash(scripts::release(), {thread_key(one.thread), session},
+                                {worker, one.session});
 }
 
-// Two commands, always; the second says whether it is ours.
-void add_restore(std::vector<redis::Command>& commands, const Owned& one, const std::string& worker,
-                 const std::string& epoch, bool owner) {
+redis::Command to_restore(const Owned& one, const std::string& worker, const std::string& epoch,
+                          bool owner) {
+  const std::string session = session_key(one.session);
   if (one.thread.empty()) {
-    commands.push_back({"PING"});
-    commands.push_back(redis::Client::by_hash(
-        scripts::restore_hint(), {session_key(one.session), kWorkers}, {worker, kTimeToLive}));
-    return;
+    return redis::Client::by_hash(scripts::restore_hint(), {session, kWorkers},
+                                  {worker, kTimeToLive});
   }
-  commands.push_back(hint(one.session, worker));
-  commands.push_back(redis::Client::by_hash(scripts::restore(), {thread_key(one.thread), kWorkers},
-                                            {worker, epoch, std::to_string(one.claim), one.session,
-                                             kTimeToLive, owner ? "owner" : "heir"}));
+  return redis::Client::by_hash(scripts::restore(), {thread_key(one.thread), kWorkers, session},
+                                {worker, epoch, std::to_string(one.claim), one.session, kTimeToLive,
+                                 owner ? "owner" : "heir"});
 }
 
 }  // namespace
@@ -55,21 +50,14 @@ awaitable<std::uint64_t> Membership::claim(std::string thread, std::string sessi
     check_lease();
     co_return 0;
   }
-  std::vector<std::string> keys{thread_key(thread), kWorkers, kRun, kNext};
+  std::vector<std::string> keys{thread_key(thread), kWorkers, kRun, kNext, session_key(session)};
   std::vector<std::string> arguments{settings_.id, epoch_, redis_.run_id(), session, kTimeToLive};
-  std::vector<redis::Command> commands{redis::Client::by_hash(scripts::claim(), keys, arguments),
-                                       hint(session, settings_.id)};
-  std::vector<redis::Reply> replies = co_await redis_.call_all(std::move(commands));
-  redis::Reply reply = std::move(replies[0]);
-  if (reply.is_error()) {  // not known to this Redis yet
-    reply = co_await redis_.run(scripts::claim(), std::move(keys), std::move(arguments));
-  }
+  const redis::Reply reply =
+      co_await redis_.run(scripts::claim(), std::move(keys), std::move(arguments));
   if (reply.at(0) == "claimed") {
     check_lease();  // we may have been stopped meanwhile
     co_return std::stoull("0" + reply.at(1));
   }
-  released_.push_back({"", session, 0});
-  to_release_.notify_all();
   if (reply.at(0) == "other") {
     const Record owner = parse_record(reply.at(2)).value_or(Record{});
     throw session::Elsewhere{reply.at(1), owner.url, reply.at(3)};
@@ -77,6 +65,18 @@ awaitable<std::uint64_t> Membership::claim(std::string thread, std::string sessi
   woken_ = true;
   wake_.notify_all();
   throw Error{Code::unavailable, "no new sessions yet: this worker is about to register again"};
+}
+
+awaitable<void> Membership::check_nobody_has(std::string thread) {
+  redis::Command find_entry{"GET", thread_key(thread)};
+  const redis::Reply reply = co_await redis_.call(std::move(find_entry));
+  const std::optional<Entry> entry = parse_entry(reply.text);
+  if (!entry || entry->worker == settings_.id) co_return;
+  redis::Command find_owner{"HGET", kWorkers, entry->worker};
+  const redis::Reply record = co_await redis_.call(std::move(find_owner));
+  const std::optional<Record> owner = parse_record(record.text);
+  if (!owner || owner->epoch != entry->epoch) co_return;
+  throw session::Elsewhere{entry->worker, owner->url, entry->session};
 }
 
 void Membership::release(std::string thread, std::string session) {
@@ -90,7 +90,7 @@ awaitable<void> Membership::tell_releases() {
     const std::vector<Owned> now = std::exchange(released_, {});
     bool told = true;
     std::vector<redis::Command> commands;
-    for (const Owned& one : now) add_release(commands, one, settings_.id);
+    for (const Owned& one : now) commands.push_back(to_release(one, settings_.id));
     redis::Command load{"SCRIPT", "LOAD", scripts::release().text()};
     redis::Command load_too{"SCRIPT", "LOAD", scripts::drop_hint().text()};
     try {
@@ -164,11 +164,11 @@ awaitable<void> Membership::restore_all() {
 awaitable<void> Membership::restore_some(std::span<const Owned> some) {
   std::vector<redis::Command> commands;
   for (const Owned& one : some) {
-    add_restore(commands, one, settings_.id, epoch_, restored_);
+    commands.push_back(to_restore(one, settings_.id, epoch_, restored_));
   }
   const std::vector<redis::Reply> replies = co_await redis_.call_all(std::move(commands));
   for (std::size_t i = 0; i < some.size(); ++i) {
-    const redis::Reply& reply = replies[2 * i + 1];
+    const redis::Reply& reply = replies[i];
     if (reply.is_error()) throw Error{Code::unavailable, "Redis says " + reply.text};
     if (reply.at(0) == "restored") continue;
     if (reply.at(0) != "other") throw Error{Code::unavailable, "the lease is lost again"};

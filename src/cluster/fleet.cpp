@@ -15,7 +15,6 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kMostRemembered = 200'000;
 constexpr std::uint64_t kAvoided = 2000;  // ms
 constexpr Milliseconds kProbePeriod = 2s;
 constexpr Milliseconds kAnswer = 2s;
@@ -24,22 +23,6 @@ redis::Settings in_time(redis::Settings settings, Milliseconds lease) {
   settings.answer = settings.connect = std::max(lease / 5, Milliseconds{100});
   settings.last_retry = lease / 10;
   return settings;
-}
-
-// As it stands in a query.
-std::string escaped(std::string_view text) {
-  constexpr char kDigits[] = "0123456789ABCDEF";
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool plain = std::isalnum(byte) || c == '-' || c == '_' || c == '.' || c == '~';
-    if (plain) {
-      out += c;
-    } else {
-      out.append({'%', kDigits[byte >> 4], kDigits[byte & 15]});
-    }
-  }
-  return out;
 }
 
 // Its sessions are others' from here on, though it may be that it only sleeps.
@@ -212,75 +195,9 @@ std::shared_ptr<Worker> Fleet::any() {
   return list.empty() ? nullptr : list[turn_++ % list.size()];
 }
 
-void Fleet::remember(const std::string& session, const std::string& worker) {
-  if (sessions_.size() >= kMostRemembered) sessions_.clear();
-  sessions_[session] = worker;
-}
-
-void Fleet::forget(const std::string& session) { sessions_.erase(session); }
-
 void Fleet::avoid(Worker& worker) {
   worker.avoided_until = boottime_ms() + kAvoided;
   worker.endpoint.reset();
-}
-
-awaitable<Place> Fleet::find_session(std::string session, Caller caller) {
-  const auto known = sessions_.find(session);
-  if (known != sessions_.end()) {
-    if (const auto worker = find(known->second)) co_return Place{worker};
-    sessions_.erase(known);
-  }
-  if (directory_connected()) {
-    try {
-      redis::Command command{"GET", session_key(session)};
-      const redis::Reply reply = co_await redis_->call(std::move(command));
-      const std::shared_ptr<Worker> worker = find(reply.text);
-      if (worker) remember(session, worker->id);
-      co_return Place{worker};
-    } catch (const Error& error) {
-      log(LogLevel::debug, "directory_not_read", {{"error", error.what()}});
-    }
-  }
-  Place place = co_await ask_all("/api/sessions/" + escaped(session), {}, std::move(caller));
-  if (place.worker) remember(session, place.worker->id);
-  co_return place;
-}
-
-awaitable<Place> Fleet::find_thread(std::string thread, Caller caller) {
-  if (!redis_) co_return Place{choose(thread)};
-  if (directory_connected()) {
-    try {
-      redis::Command command{"GET", thread_key(thread)};
-      const redis::Reply reply = co_await redis_->call(std::move(command));
-      const std::optional<Entry> entry = parse_entry(reply.text);
-      if (!entry) co_return Place{};
-      const std::shared_ptr<Worker> worker = find(entry->worker);
-      if (!worker || worker->record.epoch != entry->epoch) co_return Place{};
-      co_return Place{worker};
-    } catch (const Error& error) {
-      log(LogLevel::debug, "directory_not_read", {{"error", error.what()}});
-    }
-  }
-  Place place = co_await ask_all("/api/sessions?limit=1&thread_id=" + escaped(thread),
-                                 "\"session_id\":", std::move(caller));
-  if (!place.worker) place.certain = false;
-  co_return place;
-}
-
-// The one that answers 200, with `sign` in its answer. Without a directory that is how to know.
-awaitable<Place> Fleet::ask_all(std::string target, std::string sign, Caller caller) {
-  Place place;
-  for (const std::shared_ptr<Worker>& worker : all()) {
-    try {
-      const http::Response answer = co_await get(worker, target, caller);
-      const bool has = answer.status == 200 && answer.body.find(sign) != std::string::npos;
-      if (has) place.worker = worker;
-      if (has) co_return place;
-    } catch (const Error&) {
-      place.certain = false;
-    }
-  }
-  co_return place;
 }
 
 awaitable<http::Endpoint> Fleet::reach(std::shared_ptr<Worker> worker) {

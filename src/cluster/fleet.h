@@ -39,6 +39,7 @@ struct Worker {
 struct Place {
   std::shared_ptr<Worker> worker;  // null: nowhere
   bool certain = true;             // false: nobody could be asked who would know
+  bool refused = false;            // it is there to say that the caller may not come in
 };
 
 class Fleet {
@@ -69,8 +70,12 @@ class Fleet {
   // For what any of them can answer.
   std::shared_ptr<Worker> any();
 
+  // As find(), and looks whether it has joined lately.
+  awaitable<std::shared_ptr<Worker>> find_or_read(std::string id);
   void remember(const std::string& session, const std::string& worker);
   void forget(const std::string& session);
+  // What was known of this caller has led to the wrong worker.
+  void forget_tenant(const Caller& caller);
   // It did not answer.
   void avoid(Worker& worker);
   // Where to connect. Throws Error{unavailable} when its name leads nowhere.
@@ -83,6 +88,8 @@ class Fleet {
   awaitable<void> read_registry();
   awaitable<void> probe_all();
   awaitable<void> probe(std::shared_ptr<Worker> worker);
+  awaitable<Place> read_entry(std::string key);
+  awaitable<std::optional<std::string>> find_tenant(Caller caller);
   awaitable<Place> ask_all(std::string target, std::string sign, Caller caller);
   bool usable(const Worker& worker) const;
 
@@ -93,6 +100,7 @@ class Fleet {
   std::map<std::string, std::shared_ptr<Worker>> workers_;
   std::map<std::string, std::shared_ptr<Worker>> listed_;  // of the settings, by URL
   std::unordered_map<std::string, std::string> sessions_;  // to the worker's id
+  std::unordered_map<std::string, std::string> tenants_;   // of callers, by their digests
   std::size_t turn_ = 0;
   Signal wake_;
   bool woken_ = false;

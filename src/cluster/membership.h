@@ -63,6 +63,7 @@ class Membership final : public session::Directory {
   void check_lease() const override;
   void check_open() const override;
   awaitable<std::uint64_t> claim(std::string thread, std::string session) override;
+  awaitable<void> check_nobody_has(std::string thread) override;
   void release(std::string thread, std::string session) override;
   bool connected() const override { return redis_.connected() && registered_; }
   bool confirm_connected() override;

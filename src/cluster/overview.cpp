@@ -104,6 +104,21 @@ http::Response Coordinator::workers() const {
   return http::json_response(200, json::serialize(json::object{{"workers", std::move(rows)}}));
 }
 
+// What any worker says to it.
+awaitable<http::Response> Coordinator::check_question(const http::Request& request) {
+  for (std::size_t i = 0; i < fleet_.all().size(); ++i) {
+    const std::shared_ptr<Worker> one = fleet_.any();
+    if (!one) break;
+    try {
+      const http::Response reply = co_await fleet_.get(one, request.target, caller_of(request));
+      co_return copy_of(reply);
+    } catch (const Error&) {
+      fleet_.avoid(*one);
+    }
+  }
+  throw http::HttpError{503, "No healthy workers available", {{"Retry-After", "1"}}};
+}
+
 // Of all workers, the oldest first, as one worker lists its own.
 awaitable<http::Response> Coordinator::sessions(http::Exchange& exchange) {
   const http::Request& request = exchange.request();
@@ -124,10 +139,8 @@ awaitable<http::Response> Coordinator::sessions(http::Exchange& exchange) {
   std::size_t total = 0;
   json::array silent;
   // What is wrong with the question, a worker says.
-  if (const std::shared_ptr<Worker> one = fleet_.any()) {
-    const http::Response reply = co_await fleet_.get(one, request.target, caller_of(request));
-    if (reply.status != 200) co_return copy_of(reply);
-  }
+  const http::Response checked = co_await check_question(request);
+  if (checked.status != 200) co_return checked;
   for (const std::shared_ptr<Worker>& worker : fleet_.all()) {
     try {
       const http::Response reply = co_await fleet_.get(worker, target, caller_of(request));

@@ -62,6 +62,7 @@ local number = math.max((redis.call('GET', KEYS[4]) or 0) + 1,
 number = string.format('%.0f', number)
 redis.call('SET', KEYS[4], number)
 redis.call('SET', KEYS[1], table.concat({ARGV[1], ARGV[2], number, ARGV[4]}, ' '), 'PX', ARGV[5])
+redis.call('SET', KEYS[5], ARGV[1], 'PX', ARGV[5])
 return {'claimed', number}
 )"};
   return script;
@@ -80,6 +81,7 @@ if entry then
   end
 end
 redis.call('SET', KEYS[1], table.concat({ARGV[1], ARGV[2], ARGV[3], ARGV[4]}, ' '), 'PX', ARGV[5])
+redis.call('SET', KEYS[3], ARGV[1], 'PX', ARGV[5])
 return {'restored'}
 )"};
   return script;
@@ -87,6 +89,7 @@ return {'restored'}
 
 const redis::Script& release() {
   static const redis::Script script{R"(
+if redis.call('GET', KEYS[2]) == ARGV[1] then redis.call('DEL', KEYS[2]) end
 local entry = redis.call('GET', KEYS[1])
 if not entry then return {'kept'} end
 local worker, epoch, number, session = string.match(entry, '^(%S+) (%S+) (%S+) (%S+)$')

@@ -18,16 +18,18 @@ const redis::Script& renew();
 // keys: workers; id, record as it was watched. {reaped} or {kept}.
 const redis::Script& reap();
 
-// keys: thread, workers, run, next; id, epoch, run id, session, time to live in ms.
-// {claimed, number}, {other, worker, its record, session}, {closed} or {lost}.
+// keys: thread, workers, run, next, session; id, epoch, run id, session, time to live in ms. With
+// the thread goes the hint where its session is. {claimed, number}, {other, worker, its record,
+// session}, {closed} or {lost}.
 const redis::Script& claim();
 
-// keys: thread, workers; id, epoch, number, session, time to live in ms, "owner" or "heir". An
-// owner had its lease all the time: what another live one has with a lower number is an old story.
-// An heir had not. {restored}, {other, worker} or {lost}.
+// keys: thread, workers, session; id, epoch, number, session, time to live in ms, "owner" or
+// "heir". An owner had its lease all the time: what another live one has with a lower number is an
+// old story. An heir had not. {restored}, {other, worker} or {lost}.
 const redis::Script& restore();
 
-// keys: thread; id, session. {released} or {kept}.
+// keys: thread, session; id, session. Deletes what still names this worker: the hint, and the entry
+// if it is this session's. {released} or {kept}.
 const redis::Script& release();
 
 // keys: session, workers; id, time to live in ms. The hint where an anonymous session is, of which

@@ -58,7 +58,7 @@ Context::Turn::~Turn() {
 
 awaitable<Context::Turn> Context::turn(std::shared_ptr<Context> context) {
   if (context->places_.size() > kMaxWaiting) {
-    throw Error{Code::exhausted, "too many calls wait for the context: make another one"};
+    throw Error{Code::limited, "too many calls wait for the context: make another one"};
   }
   Turn turn{context, context->next_++};
   context->places_.push_back(turn.place_);
@@ -209,7 +209,7 @@ awaitable<Contexts::ContextRef> Contexts::create(SessionRef session, ContextSpec
   const session::Use use = co_await sessions_.use(session);
   const PlaceRef place = co_await look_through(session);
   if (place->contexts.size() >= kMaxContexts) {
-    throw Error{Code::exhausted, "the session has 16 contexts: delete one that is not needed"};
+    throw Error{Code::limited, "the session has 16 contexts: delete one that is not needed"};
   }
   if (spec.id.empty()) spec.id = "ctx-" + make_uuid().substr(0, 13);
   const auto context = std::make_shared<Context>(executor_, std::move(spec));

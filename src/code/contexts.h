@@ -58,7 +58,7 @@ class Context {
     std::shared_ptr<Context> context_;
     std::uint64_t place_;
   };
-  // Error{exhausted}: too many wait. Error{conflict}: it was removed meanwhile.
+  // Error{limited}: too many wait. Error{conflict}: it was removed meanwhile.
   static awaitable<Turn> turn(std::shared_ptr<Context> context);
 
  private:
@@ -76,7 +76,7 @@ class Contexts {
            CellLimits limits = {});
 
   // Returns once its interpreter waits for code. Error{invalid} when the sandbox has none, or the
-  // directory is not there; {exhausted}: the session has too many.
+  // directory is not there; {limited}: the session has too many.
   awaitable<ContextRef> create(SessionRef session, ContextSpec spec, session::Who who);
   awaitable<std::vector<ContextRef>> list(SessionRef session);
   // Throws Error{not_found}.

@@ -42,7 +42,8 @@ Core::Core(asio::io_context& loop, const Config& the_config, const registry::Reg
       provider(loop.get_executor(), the_config.state_dir, the_config.output),
       providers(only(provider)),
       sessions(loop.get_executor(), {providers, store, events, registry},
-               {pool_of(the_config), the_config.policy, the_config.session_timeout, true}),
+               {pool_of(the_config), the_config.policy, the_config.session_timeout, Milliseconds{0},
+                true}),
       runs(loop.get_executor()),
       contexts(loop.get_executor(), sessions, runs, {the_config.output.inline_bytes}),
       tasks_(loop.get_executor(), [](const std::string&, std::exception_ptr) {}) {

@@ -31,6 +31,8 @@ constexpr std::string_view kNotPassedOn[] = {
 constexpr std::string_view kNotPassedBack[] = {
     "connection", "keep-alive", "proxy-connection", "transfer-encoding", "content-length", "date"};
 
+constexpr std::string_view kForwarded = "X-Forwarded-For";
+
 template <class Names>
 bool listed(const Names& names, std::string_view name) {
   return std::any_of(std::begin(names), std::end(names),
@@ -53,7 +55,8 @@ awaitable<bool> Relay::connect(Link& link, const Endpoint& endpoint) {
   co_return true;
 }
 
-awaitable<std::shared_ptr<Link>> Relay::take(const Endpoint& endpoint) {
+// Null: there is none.
+std::shared_ptr<Link> Relay::find_idle(const Endpoint& endpoint) {
   std::vector<Idle>& idle = idle_[endpoint.text()];
   while (!idle.empty()) {
     Idle one = std::move(idle.back());
@@ -61,9 +64,13 @@ awaitable<std::shared_ptr<Link>> Relay::take(const Endpoint& endpoint) {
     if (Steady::now() - one.since > kLongestIdle) {
       idle.clear();  // the others are older
     } else if (one.link->usable()) {
-      co_return one.link;
+      return one.link;
     }
   }
+  return nullptr;
+}
+
+awaitable<std::shared_ptr<Link>> Relay::open(const Endpoint& endpoint) {
   auto link = std::make_shared<Link>(executor_);
   auto task = connect(*link, endpoint);
   const std::optional<bool> connected = co_await within(connect_, std::move(task));
@@ -71,7 +78,8 @@ awaitable<std::shared_ptr<Link>> Relay::take(const Endpoint& endpoint) {
   co_return link;
 }
 
-Relay::Passage::Passage(Relay& relay, Exchange& exchange) : relay_(relay), exchange_(exchange) {}
+Relay::Passage::Passage(Relay& relay, Exchange& exchange)
+    : relay_(relay), exchange_(exchange), over_(std::make_shared<bool>(false)) {}
 
 // One that did not come to its end was given up by the client: the other server is told by a reset,
 // because a plain close says no more than that the request is complete.
@@ -82,18 +90,30 @@ Relay::Passage::~Passage() {
   ::setsockopt(link_->socket().native_handle(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
 }
 
-void Relay::Passage::write_head(std::string& out, const Endpoint& endpoint) const {
+// What others say of where it comes from, and then where it comes from.
+void Relay::Passage::write_forwarded(std::string& out) const {
+  const Request& request = exchange_.request();
+  out.append(kForwarded).append(": ");
+  for (std::size_t i = 0; i < request.headers.size(); ++i) {
+    const Headers::Field field = request.headers[i];
+    if (equal_ignoring_case(field.name, kForwarded)) out.append(field.value).append(", ");
+  }
+  out.append(request.peer).append("\r\n");
+}
+
+void Relay::Passage::write_head(std::string& out) const {
   const Request& request = exchange_.request();
   out.append(request.method).append(" ").append(request.target).append(" HTTP/1.1\r\n");
   bool has_host = false;
   for (std::size_t i = 0; i < request.headers.size(); ++i) {
     const Headers::Field field = request.headers[i];
-    if (listed(kNotPassedOn, field.name)) continue;
+    if (listed(kNotPassedOn, field.name) || equal_ignoring_case(field.name, kForwarded)) continue;
     has_host = has_host || equal_ignoring_case(field.name, "host");
     append_field(out, field.name, field.value);
   }
-  if (!has_host) append_field(out, "Host", endpoint.host_header());
+  if (!has_host) append_field(out, "Host", endpoint_.host_header());
   append_field(out, "X-Request-Id", request.id);
+  write_forwarded(out);
   if (const auto upgrade = request.headers.find("Upgrade")) {
     append_field(out, "Connection", "Upgrade");
     append_field(out, "Upgrade", *upgrade);
@@ -108,10 +128,12 @@ void Relay::Passage::write_head(std::string& out, const Endpoint& endpoint) cons
 }
 
 awaitable<void> Relay::Passage::send(const Endpoint& endpoint, std::string_view begun) {
-  key_ = endpoint.text();
-  link_ = co_await relay_.take(endpoint);
+  endpoint_ = endpoint;
+  link_ = relay_.find_idle(endpoint);
+  kept_ = link_ != nullptr;
+  if (!kept_) link_ = co_await relay_.open(endpoint);
   std::string out;
-  write_head(out, endpoint);
+  write_head(out);
   const std::optional<std::uint64_t> length = exchange_.body_length();
   const bool all = length && begun.size() == *length;  // most requests are small
   if (length) {
@@ -145,29 +167,67 @@ awaitable<void> Relay::Passage::send_body(std::string_view begun, bool all) {
 // A client that closes its side is told to the other server in the same way.
 void Relay::Passage::watch_client() {
   // The second time its connection is broken; who calls has a copy of this.
-  exchange_.on_peer_closed([link = link_, told = std::make_shared<bool>(false)] {
+  exchange_.on_peer_closed([link = link_, told = std::make_shared<bool>(false), over = over_] {
     const int fd = link->socket().native_handle();
-    if (fd >= 0) ::shutdown(fd, std::exchange(*told, true) ? SHUT_RDWR : SHUT_WR);
+    *over = *over || *told;
+    *told = true;
+    if (fd >= 0) ::shutdown(fd, *over ? SHUT_RDWR : SHUT_WR);
   });
 }
 
 void Relay::Passage::abort() {
+  *over_ = true;
   if (link_) ::shutdown(link_->socket().native_handle(), SHUT_RDWR);
 }
 
 awaitable<const Response*> Relay::Passage::receive() {
+  bool answered = co_await receive_head();
+  if (!answered && may_repeat()) {
+    co_await send_again();
+    answered = co_await receive_head();
+  }
+  if (!answered) throw Error{Code::unavailable, "the connection ended before an answer"};
+  co_return &head_;
+}
+
+// False: the connection has ended without a byte of it.
+awaitable<bool> Relay::Passage::receive_head() {
   const ResponseParser::Limits limits{.head = Bytes{kMostHead}, .body = {}, .upgrade = true};
   ResponseParser parser{limits, true};  // the body is left where it is
+  bool begun = false;
   while (!parser.done()) {
+    begun = begun || !link_->buffer().empty();
     link_->buffer().consume(parser.parse(link_->buffer().view()));
     if (parser.done()) break;
     const std::size_t got = co_await link_->receive(2 * kMostHead);
-    if (got == 0) throw Error{Code::unavailable, "the connection ended before an answer"};
+    if (got == 0 && !begun) co_return false;
+    if (got == 0) throw Error{Code::unavailable, "the connection ended within an answer"};
   }
   head_ = std::move(parser.response());
   keep_ = parser.keep_alive();
   frame();
-  co_return &head_;
+  co_return true;
+}
+
+// An upgrade may start something, though it is a GET.
+bool Relay::Passage::may_repeat() const {
+  const Request& request = exchange_.request();
+  const bool asks = request.method == "GET" || request.method == "HEAD";
+  const std::optional<std::uint64_t> length = exchange_.body_length();
+  return kept_ && !*over_ && asks && length && *length == 0 && !request.headers.find("Upgrade");
+}
+
+// The other kept ones have ended too, most likely.
+awaitable<void> Relay::Passage::send_again() {
+  exchange_.on_peer_closed(nullptr);
+  relay_.idle_.erase(endpoint_.text());
+  kept_ = false;
+  link_ = co_await relay_.open(endpoint_);
+  if (*over_) throw Error{Code::unavailable, "nobody waits for it any more"};
+  std::string out;
+  write_head(out);
+  co_await link_->send(out);
+  watch_client();
 }
 
 // How the end of the body is found; then only what goes to the client is left in the head.
@@ -244,7 +304,7 @@ awaitable<std::string> Relay::Passage::read_body(std::size_t limit) {
 
 void Relay::Passage::done() {
   exchange_.on_peer_closed(nullptr);
-  auto& idle = relay_.idle_[key_];
+  auto& idle = relay_.idle_[endpoint_.text()];
   link_->buffer().shrink();
   if (keep_ && idle.size() < kMostIdle && link_->usable()) {
     idle.push_back({link_, Steady::now()});

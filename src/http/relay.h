@@ -40,7 +40,8 @@ class Relay {
     // Whether all of the body has been read from the client.
     bool body_sent() const { return body_sent_; }
     // The head of the answer. Throws Error{unavailable} when there is none: nobody knows whether
-    // the request was carried out.
+    // the request was carried out. A kept connection may have ended while nobody looked; what only
+    // asks is then sent once more over a new one.
     awaitable<const Response*> receive();
     // The body of an answer that is not to be passed on; what is beyond the limit is dropped.
     awaitable<std::string> read_body(std::size_t limit);
@@ -51,7 +52,11 @@ class Relay {
 
    private:
     enum class Framing { none, length, chunked, until_close };
-    void write_head(std::string& out, const Endpoint& endpoint) const;
+    void write_head(std::string& out) const;
+    void write_forwarded(std::string& out) const;
+    awaitable<bool> receive_head();
+    bool may_repeat() const;
+    awaitable<void> send_again();
     void frame();
     awaitable<void> send_body(std::string_view begun, bool all);
     awaitable<std::size_t> next_plain();
@@ -63,8 +68,10 @@ class Relay {
 
     Relay& relay_;
     Exchange& exchange_;
+    Endpoint endpoint_;
     std::shared_ptr<Link> link_;
-    std::string key_;
+    bool kept_ = false;           // the link has served others before
+    std::shared_ptr<bool> over_;  // nobody waits for an answer any more
     bool body_sent_ = false;
     Response head_;
     Framing framing_ = Framing::none;
@@ -80,7 +87,8 @@ class Relay {
     std::shared_ptr<Link> link;
     std::chrono::steady_clock::time_point since;
   };
-  awaitable<std::shared_ptr<Link>> take(const Endpoint& endpoint);
+  std::shared_ptr<Link> find_idle(const Endpoint& endpoint);
+  awaitable<std::shared_ptr<Link>> open(const Endpoint& endpoint);
   awaitable<bool> connect(Link& link, const Endpoint& endpoint);
 
   boost::asio::any_io_executor executor_;

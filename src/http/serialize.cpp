@@ -95,7 +95,11 @@ std::string serialize_request_head(std::string_view method, std::string_view tar
               all_in(kTargetChars, target);
   std::string out;
   out.reserve(256);
-  out.append(method).append(" ").append(target).append(" HTTP/1.1\r\nHost: ").append(host);
+  out.append(method).append(" ").append(target).append(" HTTP/1.1");
+  const bool named = std::any_of(headers.begin(), headers.end(), [](const Header& header) {
+    return equal_ignoring_case(header.name, "host");
+  });
+  if (!named) out.append("\r\nHost: ").append(host);
   for (const Header& header : headers) {
     good = good && !header.name.empty() && all_in(kTokenChars, header.name) &&
            all_in(kValueChars, header.value);

@@ -81,6 +81,7 @@ class Keeper {
   void release(int client, Reader& in);
   void label(int client, std::uint32_t number, Reader& in);
   void destroy(int client, std::uint32_t number, Reader& in);
+  void rest(int client, std::uint32_t number, Reader& in);
   void list(int client, std::uint32_t number);
   void tell_load(int client, std::uint32_t number, Reader& in);
   void take_lease(int client, std::uint32_t number, Reader& in);

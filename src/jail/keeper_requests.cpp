@@ -27,6 +27,7 @@ void Keeper::obey(int client, std::string_view message) {
       case Message::release: return release(client, in);
       case Message::label: return label(client, number, in);
       case Message::destroy: return destroy(client, number, in);
+      case Message::rest: return rest(client, number, in);
       case Message::list: return list(client, number);
       case Message::make_volume: return make_volume(client, number, in);
       case Message::remove_volume: return remove_volume(client, number, in);
@@ -188,6 +189,17 @@ void Keeper::destroy(int client, std::uint32_t number, Reader& in) {
     clients_.done({client, number});
     if (forgotten) clients_.tell_gone(id, false, {clients_.waiter(client, number)});
   }
+}
+
+void Keeper::rest(int client, std::uint32_t number, Reader& in) {
+  const std::string id = in.bytes();
+  if (!in.done()) throw Error{Code::invalid, "malformed rest"};
+  Live& live = get(id);
+  if (live.label.empty() || !has_only_files(live.jail->cgroup, live.jail->pid)) {
+    throw Error{Code::conflict, "something runs in sandbox " + id + ", or is in its memory"};
+  }
+  live.waiters.push_back(clients_.waiter(client, number));
+  end(live, true);
 }
 
 void Keeper::list(int client, std::uint32_t number) {

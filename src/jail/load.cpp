@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jail/load.h"
 
+#include <sys/vfs.h>
+
 #include <charconv>
 
 #include "os/fd.h"
@@ -54,7 +56,26 @@ Number memory_in_use(const std::string& dir) {
   return *used - std::min(*used, cached.value_or(0));
 }
 
+// Pages of /dev/shm and of System V segments, by both names that cgroups have for them.
+Number shared_memory(const std::string& dir) {
+  if (dir.empty()) return std::nullopt;
+  if (const Number all = read_keyed(dir + "/memory.stat", "total_shmem")) return all;
+  return read_keyed(dir + "/memory.stat", "shmem");
+}
+
+// Empty files take no page. The directory itself is one.
+bool has_no_shm_files(pid_t pid1) {
+  const std::string path = "/proc/" + std::to_string(pid1) + "/root/dev/shm";  // tidy: allow-path
+  struct statfs info{};
+  return ::statfs(path.c_str(), &info) == 0 && info.f_files - info.f_ffree <= 1;
+}
+
 }  // namespace
+
+bool has_only_files(const SandboxCgroup& cgroup, pid_t pid1) {
+  return measure(cgroup).processes == 1 && shared_memory(cgroup.dir("memory")) == 0 &&
+         has_no_shm_files(pid1);
+}
 
 Number cpu_time_us(const SandboxCgroup& cgroup) {
   // The v2 tree counts time even where a v1 hierarchy limits it.

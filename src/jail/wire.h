@@ -30,6 +30,7 @@ enum class Message : std::uint8_t {
   remove_volume = 12,  // id
   list_volumes = 13,
   lease = 14,
+  rest = 15,  // id: ends it and keeps its files, unless something is in it beside them
   // from the keeper
   welcome = 64,
   created = 65,  // passes the socket to the sandbox's PID 1; also answers attach

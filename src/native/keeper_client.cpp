@@ -210,6 +210,13 @@ awaitable<void> KeeperClient::destroy(std::string id, bool keep_files) {
   co_await ask(jail::Message::destroy, std::move(body));
 }
 
+awaitable<void> KeeperClient::rest(std::string id) {
+  Writer out;
+  out.bytes(id);
+  std::string body = out.take();
+  co_await ask(jail::Message::rest, std::move(body));
+}
+
 awaitable<std::vector<jail::Item>> KeeperClient::list() {
   auto answer = co_await ask(jail::Message::list, {});
   co_return std::move(answer->items);

@@ -34,6 +34,7 @@ class KeeperClient {
   void tell(const jail::Label& label);  // without an answer
   void tell(const jail::Lease& lease);  // without an answer
   awaitable<void> destroy(std::string id, bool keep_files);
+  awaitable<void> rest(std::string id);
   awaitable<std::vector<jail::Item>> list();
   awaitable<sandbox::Load> measure(std::string id);
   awaitable<void> make_volume(jail::MakeVolume volume);

@@ -52,6 +52,7 @@ std::shared_ptr<NativeSandbox> NativeProvider::connect(std::string id, std::stri
 }
 
 void NativeProvider::forget(const std::string& id) {
+  if (resting_.erase(id) > 0) os::remove_tree(output_dir_ + "/" + id);
   const auto found = open_.find(id);
   if (found == open_.end()) return;
   const std::shared_ptr<NativeSandbox> sandbox = found->second.lock();
@@ -79,6 +80,7 @@ awaitable<std::shared_ptr<sandbox::Sandbox>> NativeProvider::create(sandbox::San
   create.fail_at = std::exchange(fail_at_, 0);
   create.mounts = to_wire(spec.mounts);
   os::Fd control = co_await keeper_.create(std::move(create));
+  resting_.erase(spec.id);
   auto sandbox = connect(spec.id, spec.label, std::move(control));
   const bool answered = co_await sandbox->wait_ready(kSetUp);
   if (!answered) {
@@ -102,6 +104,7 @@ awaitable<std::vector<sandbox::Found>> NativeProvider::list() {
   std::vector<sandbox::Found> found;
   for (const jail::Item& item : co_await keeper_.list()) {
     found.push_back({item.id, item.label, item.alive != 0});
+    if (item.alive == 0 && !shared_) resting_.insert(item.id);
   }
   if (!shared_) clear_stray_output(found);
   co_return found;
@@ -153,6 +156,23 @@ void NativeProvider::renew(sandbox::Sandbox& sandbox, Milliseconds idle) {
 awaitable<void> NativeProvider::destroy(std::string id) {
   forget(id);
   co_await keeper_.destroy(std::move(id), false);
+}
+
+awaitable<bool> NativeProvider::rest(std::string id) {
+  try {
+    co_await keeper_.rest(id);
+  } catch (const Error& error) {
+    // An older keeper does not know the word.
+    if (error.code() == Code::conflict || error.code() == Code::invalid) co_return false;
+    throw;
+  }
+  resting_.insert(id);
+  const auto found = open_.find(id);
+  if (found == open_.end()) co_return true;
+  const std::shared_ptr<NativeSandbox> sandbox = found->second.lock();
+  open_.erase(found);
+  if (sandbox) sandbox->close();  // what its processes printed stays
+  co_return true;
 }
 
 awaitable<void> NativeProvider::make_volume(std::string id, Bytes limit, std::string label) {

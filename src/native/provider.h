@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_set>
 
 #include "native/keeper_client.h"
 #include "native/sandbox.h"
@@ -40,6 +41,7 @@ class NativeProvider : public sandbox::Provider, public sandbox::VolumeHost {
   void assign(sandbox::Sandbox& sandbox, std::string label, Milliseconds idle) override;
   void renew(sandbox::Sandbox& sandbox, Milliseconds idle) override;
   awaitable<void> destroy(std::string id) override;
+  awaitable<bool> rest(std::string id) override;
   void on_gone(sandbox::OnGone callback) override;
 
   sandbox::VolumeHost* volumes() override { return this; }
@@ -59,6 +61,7 @@ class NativeProvider : public sandbox::Provider, public sandbox::VolumeHost {
   KeeperClient keeper_;
   asio::thread_pool disk_{kDiskThreads};  // for reads and writes of tenants' files
   std::map<std::string, std::weak_ptr<NativeSandbox>> open_;
+  std::unordered_set<std::string> resting_;  // whose output stays though they have ended
   sandbox::OnGone gone_;
   unsigned fail_at_ = 0;
   bool shared_ = false;

@@ -228,8 +228,11 @@ class FakeProvider : public Provider {
     if (gone_) gone_(id, files_kept);
   }
 
+  bool lets_rest = true;  // else something is in each sandbox
+
   // What happened.
   unsigned creations = 0;  // begun
+  unsigned rests = 0;      // the same
   std::vector<std::string> destroyed;
   std::vector<std::string> adopted;
   std::map<std::string, Milliseconds> idle;                       // as last assigned or renewed
@@ -269,6 +272,16 @@ class FakeProvider : public Provider {
       sandboxes.erase(at);
     }
     co_return;
+  }
+  awaitable<bool> rest(std::string id) override {
+    ++rests;
+    co_await asio::post(executor_, asio::use_awaitable);
+    while (held_) co_await let_go_.wait();
+    const auto at = sandboxes.find(id);
+    if (!lets_rest || at == sandboxes.end()) co_return false;
+    at->second->is_alive = false;
+    sandboxes.erase(at);
+    co_return true;
   }
   void on_gone(OnGone callback) override { gone_ = std::move(callback); }
 

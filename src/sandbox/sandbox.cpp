@@ -3,6 +3,8 @@
 
 namespace tb::sandbox {
 
+awaitable<bool> Provider::rest(std::string) { co_return false; }
+
 std::string_view name_of(Cause cause) {
   switch (cause) {
     case Cause::exited: return "exited";

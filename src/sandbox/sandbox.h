@@ -264,6 +264,9 @@ class Provider {
   virtual void renew(Sandbox& sandbox, Milliseconds idle) = 0;
   // Ends all its processes and removes its files. Returns when all of it is gone.
   virtual awaitable<void> destroy(std::string id) = 0;
+  // Ends one in which nothing is but files, and keeps them; create() brings it back. False: there
+  // is more in it, and it goes on.
+  virtual awaitable<bool> rest(std::string id);
   virtual void on_gone(OnGone callback) = 0;
   // Who keeps the volumes that it mounts; null: it mounts none.
   virtual VolumeHost* volumes() { return nullptr; }

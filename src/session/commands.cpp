@@ -92,8 +92,8 @@ awaitable<std::shared_ptr<sandbox::Process>> Sessions::start_once(std::shared_pt
   const std::string key = command.key;
   const std::string place = session->id + " " + key;
   while (const auto under_way = find_starting(place)) co_await under_way->done.wait();
-  if (session->sandbox) {
-    for (const auto& process : session->sandbox->processes()) {
+  if (const auto sandbox = session->known()) {
+    for (const auto& process : sandbox->processes()) {
       if (process->info().key == key) co_return process;
     }
   }

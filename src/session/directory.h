@@ -43,6 +43,9 @@ class Directory {
   // An anonymous one (no thread) is only made known. Throws Elsewhere, and Error{unavailable} when
   // it is not known to be ours.
   virtual awaitable<std::uint64_t> claim(std::string thread, std::string session) = 0;
+  // For a thread that has no session here: throws Elsewhere when another server has it, and
+  // Error{unavailable} when nobody can be asked.
+  virtual awaitable<void> check_nobody_has(std::string thread) = 0;
   // The session has ended. Does not wait: it is told as soon as that is possible.
   virtual void release(std::string thread, std::string session) = 0;
 

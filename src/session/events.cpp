@@ -116,6 +116,19 @@ void Events::session_revived(const Who& who, Milliseconds took) {
   write(LogLevel::info, "session_revived", who, {.duration = took});
 }
 
+void Events::session_put_to_sleep(const Who& who) {
+  write(LogLevel::debug, "session_put_to_sleep", who, {});
+}
+
+void Events::session_kept_awake(const Who& who, std::string_view error) {
+  write_failure("session_kept_awake", who, error);
+}
+
+void Events::session_woken(const Who& who, Milliseconds took) {
+  metrics_.sessions_woken.add();
+  write(LogLevel::debug, "session_woken", who, {.duration = took});
+}
+
 void Events::session_revival_failed(const Who& who, std::string_view error) {
   write_failure("session_revival_failed", who, error);
 }

@@ -89,6 +89,10 @@ class Events {
   void session_cleanup_failed(const Who& who, std::string_view error);
   void sandbox_lost(const Who& who);
   void session_revived(const Who& who, Milliseconds took);
+  // Its sandbox was put away, and made again.
+  void session_put_to_sleep(const Who& who);
+  void session_kept_awake(const Who& who, std::string_view error);
+  void session_woken(const Who& who, Milliseconds took);
   void session_revival_failed(const Who& who, std::string_view error);
   // Not `alive`: only its files are there.
   void session_adopted(const Who& who, bool alive);

@@ -106,6 +106,7 @@ awaitable<void> Sessions::furnish(std::shared_ptr<Session> session) {
 }
 
 awaitable<std::string> Sessions::agent_state(std::shared_ptr<Session> session) {
+  if (session->asleep) co_await awake(session);
   const std::shared_ptr<sandbox::Sandbox> sandbox = session->sandbox;
   if (session->spec.provider != kNative || !sandbox || !sandbox->alive()) co_return std::string{};
   try {
@@ -116,8 +117,15 @@ awaitable<std::string> Sessions::agent_state(std::shared_ptr<Session> session) {
 }
 
 awaitable<void> Sessions::save_state(std::shared_ptr<Session> session) {
-  const std::shared_ptr<sandbox::Sandbox> sandbox = session->sandbox;
   const bool followed = logs_ && logs_->follows(session->id);
+  if (followed && session->asleep) {
+    try {
+      co_await awake(session);
+    } catch (const Error&) {
+      // It ends without its state, as one that expires by itself.
+    }
+  }
+  const std::shared_ptr<sandbox::Sandbox> sandbox = session->sandbox;
   if (!followed || session->spec.provider != kNative || !sandbox || !sandbox->alive()) co_return;
   auto work = [](storage::SessionLogs* logs, std::shared_ptr<Session> of,
                  std::shared_ptr<sandbox::Sandbox> box) -> awaitable<bool> {

@@ -135,9 +135,14 @@ struct Metrics {
                        "Sessions whose sandbox died; their files are kept for its revival.");
   Counter& sessions_revived = registry.counter(
       "threadbox_sessions_revived_total", "Sessions that got a new sandbox around their files.");
+  Counter& sessions_woken =
+      registry.counter("threadbox_sessions_woken_total",
+                       "Sessions that were used again after their sandbox was put away.");
   Counter& sessions_adopted = registry.counter("threadbox_sessions_adopted_total",
                                                "Sessions taken over from an earlier server.");
   Gauge& sessions_active = registry.gauge("threadbox_sessions_active", "Sessions that there are.");
+  Gauge& sessions_asleep = registry.gauge(
+      "threadbox_sessions_asleep", "Those of them whose sandbox is put away until they are used.");
   Gauge& session_reuse_ratio = registry.gauge(
       "threadbox_session_reuse_ratio",
       "Part of the requests for a session since the start that found one; NaN before the first.");

@@ -24,7 +24,7 @@ void Sessions::resume(const std::shared_ptr<Session>& session) { session->moving
 awaitable<void> Sessions::leave(std::shared_ptr<Session> session, Destination to) {
   if (find(session->id) != session) co_return;
   erase(session);
-  if (std::exchange(session->sandbox, nullptr)) pool_.gone();
+  take_sandbox(*session);
   gone_.notify_all();
   if (moved_.size() >= kMostMoved) moved_.clear();
   log(LogLevel::info, "session_moved_on",
@@ -94,7 +94,7 @@ awaitable<void> Sessions::arrive(std::shared_ptr<Session> session,
 }
 
 awaitable<void> Sessions::turn_away(std::shared_ptr<Session> session) {
-  if (std::exchange(session->sandbox, nullptr)) pool_.gone();
+  take_sandbox(*session);
   co_await destroy(session->spec.provider, session->id);
 }
 

@@ -54,6 +54,7 @@ awaitable<void> Sessions::open() {
   while (left > 0) co_await done.wait();
   co_await tasks.close();
   tasks_.spawn("keep used sessions alive", [this] { return keep_used_alive(); });
+  if (sleep_ > Milliseconds{0}) tasks_.spawn("rest", [this] { return rest_unused(); });
   pool_.open();
 }
 

@@ -10,6 +10,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr Milliseconds kClearing = 10s;
+constexpr Milliseconds kLeast = 1s;
 
 Milliseconds since(Clock::time_point start) {
   return std::chrono::duration_cast<Milliseconds>(Clock::now() - start);
@@ -23,13 +24,14 @@ awaitable<void> Sessions::awake(std::shared_ptr<Session> session) {
   if (session->moving) {
     throw Error{Code::unavailable, "the session is moving to another worker: ask again"};
   }
-  if (session->sandbox && session->sandbox->alive()) co_return;
   const std::string& key = session->id;
-  const auto under_way = waking_.find(key);
-  if (under_way != waking_.end()) {
-    co_await join(under_way->second);
-    co_return;
+  // It is brought back, or put away.
+  for (auto under_way = waking_.find(key); under_way != waking_.end();) {
+    const auto creation = under_way->second;
+    co_await join(creation);
+    under_way = waking_.find(key);
   }
+  if (session->sandbox && session->sandbox->alive()) co_return;
   auto creation = std::make_shared<Creation>(executor_);
   waking_[key] = creation;
   try {
@@ -53,10 +55,11 @@ awaitable<void> Sessions::revive(std::shared_ptr<Session> session) {
   co_await gone_.until(cleared, kClearing);
   if (find(session->id) != session) throw expired();
   if (std::exchange(session->sandbox, nullptr)) pool_.gone();  // told before it was known as ours
-  pool_.reserve();
+  const bool slept = std::exchange(session->keeps_place, false);
+  if (!slept) pool_.reserve();
   std::shared_ptr<sandbox::Sandbox> sandbox;
   try {
-    co_await pool_.give_way();
+    if (!slept) co_await pool_.give_way();
     sandbox = co_await bring_back(*session);
     if (!sandbox->alive()) throw Error{Code::unavailable, "the sandbox ended again at once"};
   } catch (const Error& error) {
@@ -71,6 +74,17 @@ awaitable<void> Sessions::revive(std::shared_ptr<Session> session) {
     throw expired();
   }
   session->sandbox = std::move(sandbox);
+  session->asleep = nullptr;
+  if (slept) {
+    // Who only looked must not lengthen its life.
+    const auto left =
+        session->spec.idle - since(std::max(session->renewed, session->kept_awake - sleep_));
+    providers_.find(session->spec.provider)
+        ->renew(*session->sandbox, std::max<Milliseconds>(left, kLeast));
+    session->kept_awake = Clock::now();
+    events_.session_woken(session->who(), since(began));
+    co_return;
+  }
   events_.session_revived(session->who(), since(began));
   record("session_revived", *session);
 }

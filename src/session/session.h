@@ -54,14 +54,23 @@ struct Session {
   WallTime last_activity = {};
   // Null: only the files are there, as after a crash.
   std::shared_ptr<sandbox::Sandbox> sandbox = nullptr;
-  unsigned uses = 0;    // requests at work on it right now
-  bool moving = false;  // to another server: nothing is begun in it
+  // It was put away because nobody used it, and is made again when it is needed; what ran in it is
+  // still known.
+  std::shared_ptr<sandbox::Sandbox> asleep = nullptr;
+  bool keeps_place = false;  // of the pool, while it is put away
+  unsigned uses = 0;         // requests at work on it right now
+  unsigned looks = 0;        // and those that only look
+  bool moving = false;       // to another server: nothing is begun in it
   // When the files that it began with were kept, if they were (session/workspaces.h).
   std::optional<WallTime> files_of = {};
   std::shared_ptr<limits::Hold> held = nullptr;  // of the sessions that its owner may have
   std::chrono::steady_clock::time_point renewed = {};
   std::chrono::steady_clock::time_point used_until = {};  // idle time begins then at the earliest
+  // It was made or found then, or could not be put away.
+  std::chrono::steady_clock::time_point kept_awake = std::chrono::steady_clock::now();
 
+  // Its sandbox, or what is known of it; null: nothing.
+  const std::shared_ptr<sandbox::Sandbox>& known() const { return sandbox ? sandbox : asleep; }
   // Whom it and what runs in it are counted for.
   limits::Identity owner() const { return {spec.tenant, spec.key, spec.user}; }
   WallTime expires() const { return last_activity + spec.idle; }

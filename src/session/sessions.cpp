@@ -43,6 +43,7 @@ Sessions::Sessions(asio::any_io_executor executor, Parts parts, Settings setting
       limits_(parts.limits),
       default_policy_(settings.default_policy),
       idle_(settings.idle),
+      sleep_(settings.sleep),
       shared_(settings.shared),
       pool_(executor, parts.providers,
             with_kind(std::move(settings.pool), default_policy(), parts.providers),
@@ -61,6 +62,11 @@ Sessions::Sessions(asio::any_io_executor executor, Parts parts, Settings setting
 void Sessions::connect_gauges() {
   Metrics& metrics = events_.metrics();
   metrics.sessions_active.read_by([this] { return static_cast<double>(count()); });
+  metrics.sessions_asleep.read_by([this] {
+    return static_cast<double>(
+        std::count_if(sessions_.begin(), sessions_.end(),
+                      [](const auto& one) { return one.second->asleep != nullptr; }));
+  });
   metrics.pool_available.read_by([this] { return static_cast<double>(pool_.ready()); });
   metrics.creations_waiting.read_by([this] { return static_cast<double>(pool_.waiting()); });
   metrics.pool_used.read_by([this] { return static_cast<double>(pool_.used()); });
@@ -270,8 +276,7 @@ awaitable<bool> Sessions::end(std::string id, bool for_good) {
   if (find(id) != session) co_return true;  // somebody else was faster
   erase(session);
   // Held until it is destroyed: then commands in it end with an answer.
-  const std::shared_ptr<sandbox::Sandbox> sandbox = std::exchange(session->sandbox, nullptr);
-  if (sandbox) pool_.gone();
+  const std::shared_ptr<sandbox::Sandbox> sandbox = take_sandbox(*session);
   gone_.notify_all();  // who waits to bring it back need not
   // Its thread may come again at once: the row goes before that one's can be written.
   co_await drop_row(id);
@@ -290,6 +295,14 @@ awaitable<void> Sessions::destroy(std::string provider, std::string id) {
       {{"sandbox", id.substr(0, 12)}, {"provider", provider}});
 }
 
+// It has none from now on, and no place in the pool.
+std::shared_ptr<sandbox::Sandbox> Sessions::take_sandbox(Session& session) {
+  std::shared_ptr<sandbox::Sandbox> sandbox = std::exchange(session.sandbox, nullptr);
+  const bool keeps_place = std::exchange(session.keeps_place, false);
+  if (sandbox || keeps_place) pool_.gone();
+  return sandbox ? sandbox : std::exchange(session.asleep, nullptr);
+}
+
 void Sessions::on_gone(const std::string& provider, const std::string& id, bool files_kept) {
   if (pool_.drop(id)) {
     if (files_kept) tasks_.spawn("clear", [this, provider, id] { return destroy(provider, id); });
@@ -297,8 +310,7 @@ void Sessions::on_gone(const std::string& provider, const std::string& id, bool 
   }
   const auto session = find(id);
   if (!session) return;
-  if (session->sandbox) pool_.gone();
-  session->sandbox = nullptr;
+  take_sandbox(*session);
   gone_.notify_all();
   if (files_kept) {
     if (session->moving) return;

@@ -54,7 +54,8 @@ class Sessions {
     PoolSettings pool;
     std::string default_policy = "strict";
     Milliseconds idle = 30min;
-    bool shared = false;  // other programs have sessions of the same provider, the only one
+    Milliseconds sleep{0};  // unused for so long, a sandbox is put away; 0: never
+    bool shared = false;    // other programs have sessions of the same provider, the only one
   };
   Sessions(asio::any_io_executor executor, Parts parts, Settings settings);
 
@@ -172,6 +173,12 @@ class Sessions {
   awaitable<void> reach_sandbox(std::shared_ptr<Session> session);
   awaitable<void> revive(std::shared_ptr<Session> session);
   awaitable<std::shared_ptr<sandbox::Sandbox>> bring_back(const Session& session);
+  std::shared_ptr<sandbox::Sandbox> take_sandbox(Session& session);
+  // ---- sandboxes that nobody uses: resting.cpp ----
+  bool may_rest(const Session& session) const;
+  awaitable<void> rest(std::shared_ptr<Session> session);
+  awaitable<void> rest_unused();
+
   void insert(std::shared_ptr<Session> session);
   void erase(const std::shared_ptr<Session>& session);
   void touch(Session& session, Milliseconds more = Milliseconds{0});
@@ -226,6 +233,7 @@ class Sessions {
   limits::Limits* const limits_;
   const std::string default_policy_;
   const Milliseconds idle_;
+  const Milliseconds sleep_;
   const bool shared_;
   Pool pool_;
   std::unordered_map<std::string, std::shared_ptr<Session>> sessions_;

@@ -32,12 +32,13 @@ Use::Use(Sessions& sessions, std::shared_ptr<Session> session, bool renews)
       sandbox_(session_->sandbox),
       renews_(renews) {
   if (!sandbox_) throw Error{Code::unavailable, "the sandbox ended again at once"};
-  if (renews_) ++session_->uses;
+  ++(renews_ ? session_->uses : session_->looks);
 }
 
 Use::~Use() {
-  if (!session_ || !renews_) return;
-  --session_->uses;
+  if (!session_) return;
+  --(renews_ ? session_->uses : session_->looks);
+  if (!renews_) return;
   if (sessions_->find(session_->id) != session_) return;
   try {
     sessions_->touch(*session_);

@@ -61,7 +61,7 @@ awaitable<Run> Runs::start(std::shared_ptr<sandbox::Shell> shell, sandbox::Comma
     lines_[shell.get()] = line;
   }
   if (line->places.size() > kMaxWaiting) {
-    throw Error{Code::exhausted, "too many commands wait for the shell: open another one"};
+    throw Error{Code::limited, "too many commands wait for the shell: open another one"};
   }
   Run run{line, line->next++};
   line->places.push_back(run.place_);

@@ -53,7 +53,7 @@ class Runs {
 
   // How a command becomes a process; it has `Command::shell` set.
   using Start = std::function<awaitable<std::shared_ptr<sandbox::Process>>(sandbox::Command)>;
-  // Waits for its turn and starts it; its timeout begins then. Error{exhausted}: too many wait.
+  // Waits for its turn and starts it; its timeout begins then. Error{limited}: too many wait.
   // Error{conflict}: the shell was closed.
   awaitable<Run> start(std::shared_ptr<sandbox::Shell> shell, sandbox::Command command,
                        Start start);

@@ -115,7 +115,7 @@ TEST_F(RunsTest, TooManyAreNotKeptWaiting) {
     refused->get();
     FAIL() << "it waits";
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Code::exhausted);
+    EXPECT_EQ(error.code(), Code::limited);
   }
   while (!all.empty()) all.pop_back();
   for (std::size_t i = 0; i < begun.size(); ++i) end(i);

@@ -10,7 +10,7 @@ import socket
 
 import pytest
 
-from redis_server import Redis, encode, read_reply
+from redis_server import Redis, encode, need_redis, read_reply
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LEASE, STEP = 1000, 25  # ms
@@ -148,8 +148,9 @@ class Worker:
         if self.restored_as != f"{run} {self.epoch}" and (
                 self.restored or state == run + " open"):
             for thread, (session, number) in list(self.claims.items()):
-                reply = self.eval("restore", [thread, "workers"], self.name, self.epoch, number,
-                                  session, 10**9, "owner" if self.restored else "heir")
+                reply = self.eval("restore", [thread, "workers", "s " + session], self.name,
+                                  self.epoch, number, session, 10**9,
+                                  "owner" if self.restored else "heir")
                 if reply[0] == "lost":
                     raise Cut()
                 self.world.counts["restored"] += 1
@@ -206,8 +207,8 @@ class Worker:
             return
         session = f"{self.name}-{self.world.now}-{thread}"
         try:
-            reply = self.eval("claim", [thread, "workers", "run", "next"], self.name, self.epoch,
-                              self.run, session, 10**9)
+            reply = self.eval("claim", [thread, "workers", "run", "next", "s " + session],
+                              self.name, self.epoch, self.run, session, 10**9)
         except Cut:
             return
 
@@ -230,7 +231,7 @@ class Worker:
         self.sandboxes.discard(thread)
         session, _ = self.claims.pop(thread)
         try:
-            self.eval("release", [thread], self.name, session)
+            self.eval("release", [thread, "s " + session], self.name, session)
         except Cut:
             pass  # told later, by the real one
 
@@ -304,3 +305,37 @@ def test_no_thread_ever_has_two_sandboxes(request):
         redis.close()
     print(total)
     assert all(total.values()), "each of these must have happened"
+
+
+def test_the_hint_of_a_session_is_its_owners():
+    """Whatever one that had it before thinks: requests go where the hint leads."""
+    need_redis()
+    redis = Redis(keep=False).start()
+    try:
+        world = World(redis, 0)
+        for name in ("w1", "w2"):
+            world.eval("enlist", ["workers", "members"], name, f"life-{name}", "url 9 0 1", "new")
+        world.call("SET", "run", "run1 open")
+        thread, session, ever = "t", "s x", 10**9
+        made = world.eval("claim", [thread, "workers", "run", "next", session], "w1", "life-w1",
+                          "run1", "x", ever)
+        assert made[0] == "claimed" and world.call("GET", session) == "w1"
+        refused = world.eval("claim", [thread, "workers", "run", "next", "s y"], "w2", "life-w2",
+                             "run1", "y", ever)
+        assert refused[0] == "other" and world.call("GET", "s y") is None
+        moved = world.eval("hand_over", [thread, session, "workers", "next"], "w2", "life-w2",
+                           "w1", "life-w1", "x", ever, "thread")
+        assert moved[0] == "moved" and world.call("GET", session) == "w2"
+        for how in ("owner", "heir"):
+            restored = world.eval("restore", [thread, "workers", session], "w1", "life-w1",
+                                  made[1], "x", ever, how)
+            assert restored == ["other", "w2"] and world.call("GET", session) == "w2"
+        assert world.eval("release", [thread, session], "w1", "x") == ["kept"]
+        assert world.call("GET", session) == "w2" and world.call("GET", thread)
+        restored = world.eval("restore", [thread, "workers", session], "w2", "life-w2", moved[1],
+                              "x", ever, "owner")
+        assert restored == ["restored"]
+        assert world.eval("release", [thread, session], "w2", "x") == ["released"]
+        assert world.call("GET", session) is None and world.call("GET", thread) is None
+    finally:
+        redis.close()

@@ -42,7 +42,7 @@ def json_like(text):
 
 def helm():
     values = yaml.safe_load((DEPLOY / "helm/threadbox/values.yaml").read_text())
-    values["clusterSecret"] = "secret"
+    values["clusterSecret"] = "a secret of this release"
     text = (DEPLOY / "helm/threadbox/templates/threadbox.yaml").read_text()
     return list(yaml.safe_load_all(render(text, values)))
 
@@ -141,7 +141,10 @@ def test_compose_s_secret_is_made_once(tmp_path):
     for _ in range(2):
         subprocess.run([shell, flag, text], check=True)
         made.append((tmp_path / "threadbox.conf").read_text())
-    assert made[0] == made[1] and re.fullmatch(r"CLUSTER_SECRET=[0-9a-f]{64}\n", made[0])
+    assert made[0] == made[1]
+    found = re.fullmatch(r"CLUSTER_SECRET=([0-9a-f]{64})\nREDIS_PASSWORD=([0-9a-f]{64})\n", made[0])
+    assert found and found[1] != found[2]
+    assert (tmp_path / "redis.conf").read_text() == f"requirepass {found[2]}\n"
 
 
 @pytest.mark.parametrize("name", ["worker", "coordinator"])

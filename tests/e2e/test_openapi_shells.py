@@ -70,7 +70,7 @@ def test_wrong_shells_are_refused(server, session, spec, fields, words):
 def test_there_is_a_limit_of_shells(server, session):
     for _ in range(16):
         open_shell(server, session)
-    assert try_open(server, session).status == 503
+    assert try_open(server, session).status == 429
     Shell(server, session, 3).delete()
     open_shell(server, session).say("true")
 

@@ -2,14 +2,18 @@
 """A cluster of real processes: Redis, workers, coordinators; and a count of live sandboxes."""
 import collections
 import contextlib
+import copy
 import os
 import pathlib
 import re
+import shutil
 import subprocess
+import tempfile
 import threading
 import time
 
 import server as lib
+from keys import make_key
 from redis_server import Redis
 from server import Server, read_text, wait_until
 
@@ -158,3 +162,59 @@ class Cluster:
             for one in [*self.workers, *self.coordinators]:
                 one.remove()
             self.redis.close()
+
+
+class Guarded(Cluster):
+    """Its workers ask for keys, the same ones: they share the directory that these are in. `keys`
+    are of tenants and others, by names; the default tenant's is ""."""
+
+    def __init__(self, **more):
+        super().__init__(**more)
+        self.auth = tempfile.mkdtemp(prefix="tb-auth-", dir=lib.PLACE)
+        os.chmod(self.auth, 0o755)
+        self.keys = {}
+
+    def worker(self, kind=Server, before=None, **more):
+        def share(server):
+            os.symlink(self.auth, f"{server.state_dir}/auth")
+            if not self.keys:
+                self.make_keys(server)
+            server.key = self.keys[""]
+            if before:
+                before(server)
+        return super().worker(kind, share, **more)
+
+    def make_keys(self, server):
+        self.keys = {"": make_key(server, role="admin"), "mine": make_key(server, tenant="mine"),
+                     "theirs": make_key(server, tenant="theirs"),
+                     "another of mine": make_key(server, tenant="mine"),
+                     "reader": make_key(server, tenant="mine", role="readonly")}
+
+    def add_key(self, who, **options):
+        """Returns when all workers have heard of it."""
+        self.keys[who] = make_key(self.workers[0], **options)
+        for worker in self.workers:
+            wait_until(lambda: self.ask(worker, who).get("/api/sessions").status == 200,
+                       "a new key is known")
+
+    def coordinator(self, **more):
+        front = super().coordinator(**more)
+        front.key = self.keys[""]
+        return front
+
+    def ask(self, server, who):
+        """The same server, asked with that key; None: without one."""
+        asked = copy.copy(server)
+        asked.key = None if who is None else self.keys[who]
+        return asked
+
+    def worker_of(self, session, who=""):
+        return next((worker for worker in self.workers
+                     if worker.process.poll() is None and self.ask(worker, who).exists(session)),
+                    None)
+
+    def close(self):
+        try:
+            super().close()
+        finally:
+            shutil.rmtree(self.auth, ignore_errors=True)

@@ -12,9 +12,16 @@ import tempfile
 import threading
 import time
 
+import pytest
+
 from server import PLACE, wait_until
 
 CLOCK = pathlib.Path(__file__).resolve().parents[1] / "cluster" / "clock.c"
+
+
+def need_redis():
+    if not shutil.which("redis-server"):
+        pytest.skip("there is no redis-server")
 
 
 def free_port():

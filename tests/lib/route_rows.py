@@ -74,6 +74,7 @@ ROUTES = {
     **{f"GET {path}": Request(OPEN, 200, path)
        for path in ("/health", "/healthz", "/readyz", "/openapi.json", "/docs", "/redoc")},
     "GET /cluster/redis": Request(OPEN, 404, "/cluster/redis"),
+    "GET /cluster/caller": Request(READ, 404, "/cluster/caller"),
     "POST /cluster/arrivals": Request(OPEN, 404, "/cluster/arrivals", {}),
     "POST /cluster/arrivals/{session_id}": Request(OPEN, 404, "/cluster/arrivals/x", {}),
     "GET /cluster/leaving/{session_id}": Request(OPEN, 404, "/cluster/leaving/x"),

@@ -41,7 +41,8 @@ class InvalidRequestError(SandboxError, ValueError):
 
 
 class LimitExceededError(SandboxError, ValueError):
-    """A file is too large, or the workspace has too many files or bytes."""
+    """A file is too large, the workspace has too many files or bytes, the session is at its limit
+    of processes, shells or contexts, or the key has had as many requests as it may."""
 
 
 class CapacityError(SandboxError):

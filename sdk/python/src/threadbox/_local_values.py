@@ -39,6 +39,7 @@ KINDS: Mapping[str, type[errors.SandboxError]] = {
     "not_found": errors.SessionExpiredError,
     "no_process": errors.ProcessNotFoundError,
     "conflict": errors.ConflictError,
+    "limited": errors.LimitExceededError,
     "exhausted": errors.CapacityError,
     "unavailable": errors.CapacityError,
     "set_up": errors.UnsupportedError,

@@ -127,6 +127,7 @@ def _kind(response: Response, body: dict[str, Any], message: str) -> type[plain.
         405: RemoteUnsupportedError,
         409: RemoteConflictError,
         413: RemoteLimitExceededError,
+        429: RemoteLimitExceededError,
         501: RemoteUnsupportedError,
         503: RemoteCapacityError,
         507: RemoteLimitExceededError,
