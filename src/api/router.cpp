@@ -63,7 +63,7 @@ bool is_simple_type(std::string_view type) {
 // Whether it becomes one is seen later.
 bool wants_websocket(const http::Request& request) {
   const auto upgrade = request.headers.find("Upgrade");
-  return upgrade && http::equal_ignoring_case(*upgrade, "websocket");
+  return request.method == "GET" && upgrade && http::equal_ignoring_case(*upgrade, "websocket");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "api/service.h"
 #include "api/webhook_fields.h"
 #include "base/utf8.h"
+#include "hooks/signing.h"
 
 namespace tb::api {
 namespace json = boost::json;
@@ -104,8 +105,12 @@ awaitable<http::Response> change(Service& service, Call& call) {
   const json::object body = co_await read_object(call.exchange);
   hooks::Webhook webhook = webhooks.get(tenant_of(call), call.captured[0]);
   read_fields(body, webhook);
-  const hooks::Webhook changed = co_await webhooks.change(std::move(webhook));
-  co_return answer(200, render(changed));
+  std::optional<std::string> secret = find_text(body, "secret");
+  const bool anew = secret.has_value();
+  const hooks::Webhook changed = co_await webhooks.change(std::move(webhook), std::move(secret));
+  json::object shown = render(changed);
+  if (anew) shown["secret"] = hooks::Secrets::parse(changed.secret).current().text();
+  co_return answer(200, shown);
 }
 
 awaitable<http::Response> remove(Service& service, Call& call) {

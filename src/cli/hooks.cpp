@@ -91,7 +91,7 @@ awaitable<void> Hooks::close() {
 
 // What a webhook asked for goes where it says now, signed with its own secret.
 awaitable<hooks::Attempt> Hooks::send(hooks::Delivery delivery) {
-  hooks::Secret secret = secret_;
+  std::string keys = secret_.text();
   if (!delivery.webhook.empty()) {
     const hooks::Webhook* webhook = webhooks_.find(delivery.webhook);
     if (!webhook) co_return refused("the webhook was removed");
@@ -99,7 +99,7 @@ awaitable<hooks::Attempt> Hooks::send(hooks::Delivery delivery) {
       co_return refused("the webhook is not active: activate it and replay this");
     }
     delivery.url = webhook->url;
-    secret = hooks::Secret::parse(webhook->secret);
+    keys = webhook->secret;
   }
   const auto now = std::chrono::system_clock::now();
   const std::int64_t timestamp = std::chrono::system_clock::to_time_t(now);
@@ -108,7 +108,8 @@ awaitable<hooks::Attempt> Hooks::send(hooks::Delivery delivery) {
   headers.push_back({"User-Agent", "threadbox/" TB_VERSION});
   headers.push_back({"webhook-id", delivery.id});
   headers.push_back({"webhook-timestamp", std::to_string(timestamp)});
-  headers.push_back({"webhook-signature", secret.sign(delivery.id, timestamp, delivery.body)});
+  headers.push_back({"webhook-signature",
+                     hooks::Secrets::parse(keys).sign(delivery.id, timestamp, delivery.body)});
   headers.push_back({"Connection", "close"});
   co_return co_await sender_.post(delivery.url, std::move(headers), std::move(delivery.body));
 }

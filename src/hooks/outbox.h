@@ -51,7 +51,7 @@ struct Webhook {
   std::string tenant;
   std::string url;
   std::vector<std::string> events;  // names; empty: all
-  std::string secret;               // whsec_…
+  std::string secret;               // whsec_…, as Secrets keeps it (hooks/signing.h)
   std::string description;
   bool active = true;
   WallTime created;

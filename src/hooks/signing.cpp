@@ -6,6 +6,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <charconv>
+
 #include "base/error.h"
 #include "base/id.h"
 #include "base/sha256.h"
@@ -18,6 +21,7 @@ constexpr std::string_view kPrefix = "whsec_";
 constexpr std::size_t kLeast = 24;  // bytes, as the scheme recommends
 constexpr std::size_t kMost = 64;
 constexpr std::size_t kMade = 32;
+constexpr std::int64_t kOverlap = 86400;  // seconds
 
 }  // namespace
 
@@ -49,6 +53,35 @@ std::string Secret::sign(std::string_view id, std::int64_t timestamp, std::strin
   TB_ASSERT(::HMAC(::EVP_sha256(), key_.data(), static_cast<int>(key_.size()), bytes,
                    message.size(), digest, &size) != nullptr);
   return "v1," + base64({reinterpret_cast<const char*>(digest), size});
+}
+
+Secrets Secrets::parse(std::string_view kept) {
+  const std::size_t first = std::min(kept.find(' '), kept.size());
+  Secrets all{Secret::parse(kept.substr(0, first))};
+  const std::size_t second = kept.find(' ', first + 1);
+  if (first == kept.size() || second == kept.npos) return all;
+  all.before_ = Secret::parse(kept.substr(first + 1, second - first - 1));
+  std::from_chars(kept.data() + second + 1, kept.data() + kept.size(), all.until_);
+  return all;
+}
+
+std::string Secrets::text() const {
+  if (!before_) return current_.text();
+  return current_.text() + " " + before_->text() + " " + std::to_string(until_);
+}
+
+Secrets Secrets::changed_to(Secret next, std::int64_t now) const {
+  Secrets all{std::move(next)};
+  all.before_ = current_;
+  all.until_ = now + kOverlap;
+  return all;
+}
+
+std::string Secrets::sign(std::string_view id, std::int64_t timestamp,
+                          std::string_view body) const {
+  std::string value = current_.sign(id, timestamp, body);
+  if (before_ && timestamp < until_) value += " " + before_->sign(id, timestamp, body);
+  return value;
 }
 
 Secret read_secret(const std::string& path) {

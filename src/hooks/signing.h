@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -22,6 +23,27 @@ class Secret {
  private:
   explicit Secret(std::string key) : key_(std::move(key)) {}
   std::string key_;
+};
+
+// What a webhook's events are signed with, as it is kept: "whsec_…", and for a day after a change
+// also what it was before, and until when: "whsec_… whsec_… 1794882085".
+class Secrets {
+ public:
+  // Throws Error{invalid}.
+  static Secrets parse(std::string_view kept);
+
+  std::string text() const;
+  const Secret& current() const { return current_; }
+  // With another one from now on, in seconds since 1970. Receivers have a day to learn it.
+  Secrets changed_to(Secret next, std::int64_t now) const;
+  // The value of webhook-signature: by each that is good at that time.
+  std::string sign(std::string_view id, std::int64_t timestamp, std::string_view body) const;
+
+ private:
+  explicit Secrets(Secret current) : current_(std::move(current)) {}
+  Secret current_;
+  std::optional<Secret> before_;
+  std::int64_t until_ = 0;
 };
 
 // The secret of a file, which may end in a newline.

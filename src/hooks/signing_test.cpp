@@ -62,5 +62,20 @@ TEST(Base64, IsReadOnlyAsItIsWritten) {
   }
 }
 
+TEST(Secrets, OfAChangedOneBothSignForADay) {
+  const Secret first = Secret::make(), second = Secret::make(), third = Secret::make();
+  const std::int64_t now = 1'794'795'685;
+  const Secrets kept = Secrets::parse(first.text());
+  EXPECT_EQ(kept.text(), first.text());
+  EXPECT_EQ(kept.sign("id", now, "x"), first.sign("id", now, "x"));
+  const Secrets both = Secrets::parse(kept.changed_to(second, now).text());
+  EXPECT_EQ(both.current().text(), second.text());
+  EXPECT_EQ(both.sign("id", now + 86399, "x"),
+            second.sign("id", now + 86399, "x") + " " + first.sign("id", now + 86399, "x"));
+  EXPECT_EQ(both.sign("id", now + 86400, "x"), second.sign("id", now + 86400, "x"));
+  EXPECT_EQ(both.changed_to(third, now).sign("id", now, "x"),
+            third.sign("id", now, "x") + " " + second.sign("id", now, "x"));
+}
+
 }  // namespace
 }  // namespace tb::hooks

@@ -248,8 +248,13 @@ Webhook Webhooks::get(const std::string& tenant, const std::string& id) const {
   return *found;
 }
 
-awaitable<Webhook> Webhooks::change(Webhook webhook) {
+awaitable<Webhook> Webhooks::change(Webhook webhook, std::optional<std::string> secret) {
   check(webhook);
+  if (secret) {
+    const auto now = std::chrono::system_clock::to_time_t(settings_.now());
+    Secret next = secret->empty() ? Secret::make() : Secret::parse(*secret);
+    webhook.secret = Secrets::parse(webhook.secret).changed_to(std::move(next), now).text();
+  }
   Webhook stored = webhook;
   co_await outbox_.put_webhook(std::move(stored));
   for (Webhook& one : webhooks_) {

@@ -58,8 +58,9 @@ class Webhooks : public session::Listener {
   Webhook get(const std::string& tenant, const std::string& id) const;
   // Whose ever it is. Null: there is none.
   const Webhook* find(const std::string& id) const;
-  // Url, events, description and active.
-  awaitable<Webhook> change(Webhook webhook);
+  // Url, events, description and active; with `secret` also that, if it is empty to one that is
+  // made.
+  awaitable<Webhook> change(Webhook webhook, std::optional<std::string> secret = {});
   // With what was to be delivered to it.
   awaitable<void> remove(std::string tenant, std::string id);
   // One attempt, now.

@@ -136,6 +136,33 @@ def test_the_secret_is_shown_once_and_may_be_brought_along(teller, hook):
     assert KEY.removeprefix("whsec_") not in teller.log()
 
 
+def test_a_secret_is_changed_and_nothing_is_refused_meanwhile(teller, receiver, hook):
+    first = hook()
+    path = f"/api/webhooks/{first['id']}"
+
+    def signed_by():
+        before = len(receiver.got)
+        assert teller.post(f"{path}/test", {}).json["delivered"]
+        got = receiver.got[before]
+        return [secret for secret in secrets if verify(secret, got.headers, got.body)]
+    secrets = [first["secret"]]
+    made = teller.request("PATCH", path, {"secret": ""})
+    assert made.status == 200 and made.json["secret"] not in secrets, made
+    secrets.append(made.json["secret"])
+    assert signed_by() == secrets
+    third = "whsec_" + "A" * 32
+    assert teller.request("PATCH", path, {"secret": third}).json["secret"] == third
+    secrets.append(third)
+    assert signed_by() == secrets[1:], "the one before the last signs no more"
+    teller.restart()
+    assert signed_by() == secrets[1:]
+    assert "secret" not in teller.get(path).json
+    assert "secret" not in teller.request("PATCH", path, {"active": True}).json
+    for wrong in ("whsec_short", "x", third + " " + third, third + " 1"):
+        assert teller.request("PATCH", path, {"secret": wrong}).status == 400, wrong
+    assert signed_by() == secrets[1:]
+
+
 def test_what_is_wrong_is_refused_by_its_name(teller, receiver):
     for fields, word in [({}, "url"), ({"url": 5}, "url"), ({"url": "ftp://x/"}, "http"),
                          ({"url": "http://user@x/"}, "user"), ({"events": "x"}, "events"),

@@ -156,13 +156,14 @@ def test_a_page_offers_it_as_a_protocol(guarded, own):
 def test_keys_that_were_good_once_lock_nobody_out(guarded):
     """Behind a proxy all have one address: a program that goes on with its old key is no attack."""
     over = make_key(guarded, tenant="mine")
-    lib.wait_until(lambda: ask(guarded, over, "GET", "/api/sessions").status == 200,
-                   "the key is known")
+
+    def asked():
+        return ask(guarded, over, "GET", "/api/sessions")
+    lib.wait_until(lambda: asked().status == 200, "the key is known")
     assert guarded.command("keys", "revoke", over).returncode == 0
-    lib.wait_until(lambda: ask(guarded, over, "GET", "/api/sessions").status == 401,
-                   "it is revoked")
+    lib.wait_until(lambda: asked().status == 401, "it is revoked")
     for _ in range(150):
-        reply = ask(guarded, over, "GET", "/api/sessions")
+        reply = asked()
         assert reply.status == 401 and "revoked" in reply.json["error"], reply
 
 
