@@ -80,7 +80,7 @@ while True:
     wait_until(lambda: len(server.sandbox_pids(session, True)) == 20, "all processes are taken")
     for reply in (quick(upload, server, session, "f", b"x"), quick(download, server, session, "f"),
                   quick(server.get, "/list_files?" + query(session_id=session))):
-        assert reply.status == 429 and "limit of processes" in reply.json["error"], reply
+        assert reply.status == 503 and "limit of processes" in reply.json["error"], reply
         assert reply.headers["Retry-After"]
     uploaded(server, other, "f", b"x")
 

@@ -348,4 +348,4 @@ while True:
     for reply in (quick(tree.stat, "f"), quick(tree.list), quick(tree.search, "x"),
                   quick(tree.remove, "f"), quick(tree.archive, ""),
                   quick(tree.unpack, tar_of(("f", b"x")))):
-        assert reply.status == 429 and "limit of processes" in reply.json["error"], reply
+        assert reply.status == 503 and "limit of processes" in reply.json["error"], reply
