@@ -123,15 +123,15 @@ def density_rows(options, cgroup_version):
     n = options.sessions
     yield Row("idle", f"idle session (asleep), everything counted (cgroup v{cgroup_version})",
               "idle session", None, "p50", "limit", limit)
-    yield Row("idle-vm", "the same with cgroup v2 only, in a VM", "idle session (VM)", None,
-              "p50", "limit", 400)
-    yield Row("idle-used", "the same, asleep again after a command", "idle session, used", None,
-              "p50", "limit")
-    yield Row("awake", f"awake session, not put to sleep yet (cgroup v{cgroup_version})",
+    yield Row("idle-vm", "idle session (asleep), cgroup v2 only, in a VM",
+              "idle session (VM)", None, "p50", "limit", 400)
+    yield Row("idle-used", "idle session (asleep again), after a command",
+              "idle session, used", None, "p50", "limit")
+    yield Row("awake", f"awake session, everything counted (cgroup v{cgroup_version})",
               "awake session", None, "p50", "limit")
-    yield Row("awake-vm", "the same with cgroup v2 only, in a VM", "awake session (VM)", None,
-              "p50", "limit")
-    yield Row("awake-used", "the same after a command, its shell gone", "awake session, used",
+    yield Row("awake-vm", "awake session, cgroup v2 only, in a VM",
+              "awake session (VM)", None, "p50", "limit")
+    yield Row("awake-used", "awake session, after a command, its shell gone", "awake session, used",
               None, "p50", "limit")
     for state in ("idle", "awake"):
         yield from part_rows(state)
