@@ -117,6 +117,8 @@ def test_a_waking_that_takes_too_long_loses_no_file(start_server):
         over.set()
         stopper.join()
         assert reply.status == 503 or reply.json["stdout"] == "precious\n"
+    with contextlib.suppress(ProcessLookupError):  # it was set up already
+        os.kill(stopped[0], signal.SIGCONT)
     assert server.stdout(session, "cat f") == "precious\n"
 
 
