@@ -141,8 +141,8 @@ def test_a_full_dev_shm_is_an_error_that_says_so_and_passes(start_server):
     shell.say("v=kept")
     server.execute(session, "dd if=/dev/zero of=/dev/shm/big bs=1M 2>/dev/null; true")
     reply = shell.try_run("echo x # " + "y" * 8000)
-    assert reply.status == 503 and "/dev/shm" in reply.json["error"], reply
-    assert try_open(server, session).status == 503
+    assert reply.status == 429 and "/dev/shm" in reply.json["error"], reply
+    assert try_open(server, session).status == 429
     server.stdout(session, "rm /dev/shm/big")
     assert shell.say("echo $v") == "kept\n"
 
