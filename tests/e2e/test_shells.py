@@ -154,10 +154,10 @@ def test_too_many_don_t_wait(shell):
                    for _ in range(40)]
         wait_until(lambda: sum(f.done() for f in futures) == 7, "seven are refused")
         refused = [f.result() for f in futures if f.done()]
-        assert {reply.status for reply in refused} == {503}
+        assert {reply.status for reply in refused} == {429}
         assert "open another one" in refused[0].json["error"]
         shell.server.stdout(shell.session, "touch go")
-        assert sorted(f.result().status for f in futures) == [200] * 33 + [503] * 7
+        assert sorted(f.result().status for f in futures) == [200] * 33 + [429] * 7
 
 
 def test_who_leaves_the_line_holds_up_nobody(server, session, shell):
