@@ -63,6 +63,13 @@ struct World {
   std::size_t used() const { return sessions.pool().used(); }
 };
 
+// Looks until it is told to let go.
+awaitable<bool> look_until(Sessions& sessions, std::shared_ptr<Session> session, Signal& over) {
+  const Use use = co_await sessions.look(session);
+  co_await over.wait();
+  co_return true;
+}
+
 TEST(Resting, OneThatNobodyUsesIsPutAwayAndComesBack) {
   World world;
   const auto session = world.create_asleep();
@@ -98,11 +105,13 @@ TEST(Resting, WhoIsAtWorkOrOnlyLooksKeepsItAwake) {
   World world;
   const auto session = world.create();
   const auto other = world.create();
-  {
-    const Use look = world.loop.run(world.sessions.look(session));
-    world.wait_until([&] { return other->asleep != nullptr; });
-    EXPECT_TRUE(session->sandbox);
-  }
+  Signal over{world.loop.executor()};
+  const auto looking = world.loop.start(look_until(world.sessions, session, over));
+  world.wait_until([&] { return other->asleep != nullptr; });
+  EXPECT_TRUE(session->sandbox);
+  over.notify_all();
+  world.loop.settle();
+  EXPECT_TRUE(looking->over);
   world.wait_until([&] { return session->asleep != nullptr; });
 }
 
@@ -119,7 +128,7 @@ TEST(Resting, ARunningOrLingeringProcessAndAShellKeepItAwake) {
   ASSERT_EQ(running.size(), 1u);
   running[0]->background = true;
   running[0]->end({});
-  executed->get();
+  world.wait_until([&] { return executed->over; });
   world.wait_until([&, other = world.create()] { return other->asleep != nullptr; });
   EXPECT_TRUE(session->sandbox);
   running[0]->end_background();
@@ -178,7 +187,11 @@ TEST(Resting, AWakingThatFailsKeepsThePlaceAndTheNextTryWorks) {
 TEST(Resting, LookingDoesNotLengthenItsLife) {
   World world;
   const auto session = world.create_asleep();
-  world.loop.run(world.sessions.look(session));
+  Signal over{world.loop.executor()};
+  const auto looking = world.loop.start(look_until(world.sessions, session, over));
+  world.wait_until([&] { return session->sandbox != nullptr; });
+  over.notify_all();
+  world.loop.settle();
   EXPECT_LT(world.provider.idle[session->id], session->spec.idle);
 }
 

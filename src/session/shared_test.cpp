@@ -28,7 +28,7 @@ struct SharedProvider : sandbox::FakeProvider {
 Sessions::Settings shared_settings() {
   PoolSettings pool;
   pool.size = 0;
-  return {std::move(pool), "open", 30min, true};
+  return {std::move(pool), "open", 30min, Milliseconds{0}, true};
 }
 
 struct World {

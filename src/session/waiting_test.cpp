@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/test_loop.h"
+#include "limits/limiter.h"
 #include "sandbox/fake_provider.h"
 #include "session/sessions.h"
 #include "session/test_parts.h"
