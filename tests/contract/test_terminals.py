@@ -21,7 +21,7 @@ def test_a_shell_is_talked_to(server, session):
     live.write(b"echo $((6 * 7))\n")
     live.wait_said(b"42\r\n")
     # Its own words say that it is at work; what was typed is echoed before.
-    live.write(b"sh -c 'echo be''gun; exec sleep 1000'\n")
+    live.write(b"bash -c 'echo be''gun; exec sleep 1000'\n")
     live.wait_said(b"begun\r\n")
     live.write(b"\x03")
     live.write(b"echo code $?\n")
