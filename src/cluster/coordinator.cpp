@@ -21,6 +21,7 @@ constexpr int kAttempts = 4;
 struct UnderWay {
   UnderWay(Worker& to, http::Relay::Passage& which) : worker(to), passage(which) {
     worker.under_way.insert(&passage);
+    if (worker.gone) passage.abort();  // it went while it was looked for
   }
   ~UnderWay() { worker.under_way.erase(&passage); }
   UnderWay(const UnderWay&) = delete;

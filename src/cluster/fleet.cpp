@@ -29,6 +29,7 @@ redis::Settings in_time(redis::Settings settings, Milliseconds lease) {
 void give_up(Worker& worker) {
   log(LogLevel::warning, "worker_gone",
       {{"worker", worker.id}, {"requests", std::to_string(worker.under_way.size()), true}});
+  worker.gone = true;
   for (http::Relay::Passage* passage : worker.under_way) passage->abort();
 }
 

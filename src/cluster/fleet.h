@@ -33,6 +33,7 @@ struct Worker {
   std::uint64_t avoided_until = 0;
   std::optional<http::Endpoint> endpoint;
   std::set<http::Relay::Passage*> under_way;  // aborted when it is gone
+  bool gone = false;
 };
 
 // What is known of where something is.

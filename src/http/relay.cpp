@@ -132,6 +132,7 @@ awaitable<void> Relay::Passage::send(const Endpoint& endpoint, std::string_view 
   link_ = relay_.find_idle(endpoint);
   kept_ = link_ != nullptr;
   if (!kept_) link_ = co_await relay_.open(endpoint);
+  if (*over_) throw Error{Code::unavailable, "it was given up before it was sent"};
   std::string out;
   write_head(out);
   const std::optional<std::uint64_t> length = exchange_.body_length();
