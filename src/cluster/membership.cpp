@@ -119,7 +119,11 @@ awaitable<void> Membership::beat() {
   co_await renew();
 }
 
+// The record says at once that we know everybody, so that others need not wait for longer when we
+// end right after this. That is true before it matters: nobody asks peers, and nothing is extended
+// by what they say, until a renewal has told who they are.
 awaitable<bool> Membership::enlist() {
+  renewed_ = 0;
   std::vector<std::string> keys{kWorkers, kMembers};
   std::vector<std::string> arguments{settings_.id, epoch_, about_us(),
                                      resuming_ ? "resume" : "new"};
@@ -141,7 +145,7 @@ awaitable<bool> Membership::enlist() {
   watched_.clear();
   registered_ = true;
   joined_ = std::stoull("0" + reply.at(1));
-  view_ = 0;  // whom we know is told by the first renewal
+  view_ = std::stoull("0" + reply.at(2));
   save_epoch();
   log(LogLevel::info, "worker_registered",
       {{"worker", settings_.id}, {"epoch", epoch_}, {"resumed", resuming_ ? "yes" : "no"}});

@@ -10,9 +10,10 @@ if old and string.match(old, '^%S+') ~= ARGV[2] then return {'taken', old} end
 if not old and ARGV[4] == 'resume' then return {'over'} end
 local joined = old and string.match(old, '^%S+ %S+ (%S+)') or redis.call('INCR', KEYS[2])
 local beat = old and string.match(old, '^%S+ (%S+)') or 0
+local view = redis.call('GET', KEYS[2]) or joined
 redis.call('HSET', KEYS[1], ARGV[1],
-           table.concat({ARGV[2], beat + 1, joined, 0, ARGV[3]}, ' '))
-return {'registered', tostring(joined)}
+           table.concat({ARGV[2], beat + 1, joined, view, ARGV[3]}, ' '))
+return {'registered', tostring(joined), view}
 )"};
   return script;
 }
