@@ -4,6 +4,7 @@
 import asyncio
 import os
 import pathlib
+import signal
 import sys
 import uuid
 
@@ -14,6 +15,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "tests" / "
 import server as lib
 
 from threadbox import AsyncSandboxClient, SandboxClient
+
+# Who starts tests in the background of a script has them ignore it, and some are about it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
