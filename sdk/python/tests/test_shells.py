@@ -98,8 +98,9 @@ def test_a_shell_in_a_loop(in_loop):
 
 
 def begin(shell, command):
-    """The events of a command that has begun: it has printed a line."""
-    events = shell.stream(f"echo begun; {command}", timeout=2000)
+    """The events of a command that has begun: a line of the process that it becomes is there. A
+    shell that is just starting one does not pass an interrupt on."""
+    events = shell.stream(f"bash -c 'echo begun; exec {command}'", timeout=2000)
     while getattr(next(events), "text", "") != "begun\n":
         pass
     return events
