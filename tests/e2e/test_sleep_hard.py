@@ -2,7 +2,6 @@
 """What could go wrong with sessions that sleep: a second reader's attacks."""
 import contextlib
 import os
-import resource
 import signal
 import subprocess
 import threading
@@ -21,15 +20,6 @@ def sandbox_of(server, session):
 
 def wait_asleep(server, session):
     wait_until(lambda: sandbox_of(server, session) == "asleep", "it sleeps", 60)
-
-
-@contextlib.contextmanager
-def few_files(pid):
-    """The process can open no file in here."""
-    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (12, before[1]))
-    yield
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
 
 
 def test_a_restart_takes_neither_their_places_nor_what_ran(start_server):
@@ -120,16 +110,6 @@ def test_a_waking_that_takes_too_long_loses_no_file(start_server):
     with contextlib.suppress(ProcessLookupError):  # it was set up already
         os.kill(stopped[0], signal.SIGCONT)
     assert server.stdout(session, "cat f") == "precious\n"
-
-
-def test_a_waking_that_fails_keeps_the_place(start_server):
-    server = start_server(**SLEEPY, MAX_POOL_SIZE=1)
-    session = server.create()
-    wait_asleep(server, session)
-    with few_files(server.keeper_pid()):
-        assert server.try_execute(session, "echo on").status == 503
-    assert server.post("/create_session").status == 503
-    assert server.stdout(session, "echo on") == "on\n"
 
 
 def test_a_server_that_starts_while_it_is_put_away_knows_it(start_server):
