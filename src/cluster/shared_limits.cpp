@@ -150,13 +150,15 @@ awaitable<void> SharedLimits::live() {
   }
 }
 
-// What can't be told now is not told later: by then it has come back, or is told again.
+// What can't be told now is not told later: by then it has come back, or is told again. What is
+// taken while the last batch is told waits for the next time: a busy worker would never be done.
 awaitable<void> SharedLimits::tell_all() {
   for (unsigned batch = 0; batch < kBatches; ++batch) {
     const Taken taken = limiter_->take_told(kBatch);
     const Counts counts = limiter_->counts_told(kBatch - taken.size());
     if (taken.empty() && counts.empty()) co_return;
     co_await tell(taken, counts);
+    if (taken.size() + counts.size() < kBatch) co_return;
   }
   used_ = true;
 }
