@@ -66,6 +66,8 @@ struct Session {
   std::shared_ptr<limits::Hold> held = nullptr;  // of the sessions that its owner may have
   std::chrono::steady_clock::time_point renewed = {};
   std::chrono::steady_clock::time_point used_until = {};  // idle time begins then at the earliest
+  bool to_be_told = false;  // to the keeper and the store: its last activity
+  bool worked_on = false;   // since they were told
   // It was made or found then, or could not be put away.
   std::chrono::steady_clock::time_point kept_awake = std::chrono::steady_clock::now();
 

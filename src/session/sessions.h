@@ -183,6 +183,9 @@ class Sessions {
   void insert(std::shared_ptr<Session> session);
   void erase(const std::shared_ptr<Session>& session);
   void touch(Session& session, Milliseconds more = Milliseconds{0});
+  void tell_touched(const std::string& id);
+  void lengthen(Session& session, Milliseconds more);
+  void tell_keeper(Session& session);
   void renew(Session& session, Milliseconds more);
   void on_gone(const std::string& provider, const std::string& id, bool files_kept);
   awaitable<void> drop_row(std::string id);
@@ -244,6 +247,8 @@ class Sessions {
   std::unordered_map<std::string, std::shared_ptr<Creation>> starting_;  // by session and key
   std::unordered_map<std::string, Destination> moved_;                   // by session
   Signal gone_;                                                          // a sandbox of ours is
+  // Ends with us: what is posted may come later.
+  std::shared_ptr<const bool> lives_ = std::make_shared<const bool>(true);
   TaskGroup tasks_;
 };
 

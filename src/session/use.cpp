@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What keeps a session from being idle.
+#include <boost/asio/post.hpp>
+
 #include "base/error.h"
 #include "base/log.h"
 #include "session/interpreters.h"
@@ -39,13 +41,7 @@ Use::~Use() {
   if (!session_) return;
   --(renews_ ? session_->uses : session_->looks);
   if (!renews_) return;
-  if (sessions_->find(session_->id) != session_) return;
-  try {
-    sessions_->touch(*session_);
-  } catch (const Error& error) {
-    // The keeper is gone, and soon so are we.
-    log(LogLevel::warning, "session_not_renewed", {{"error", error.what()}});
-  }
+  if (sessions_->find(session_->id) == session_) sessions_->touch(*session_);
 }
 
 // Of those who waited for it together one may have passed it on already.
@@ -78,24 +74,49 @@ awaitable<std::shared_ptr<sandbox::Shell>> Sessions::open_shell(std::shared_ptr<
   co_return co_await used.sandbox().open_shell(std::move(spec));
 }
 
+// Others hear of it once what is under way has been sent: a command to its sandbox, an answer.
 void Sessions::touch(Session& session, Milliseconds more) {
   session.last_activity = std::chrono::system_clock::now();
-  renew(session, more);
-  store_.touch(session.id, session.last_activity);
-  const bool done = more == Milliseconds{0};
-  if (!workspaces_ || !done) return;
-  if (const auto known = find(session.id)) workspaces_->changed(known);
+  lengthen(session, more);
+  session.worked_on = session.worked_on || more == Milliseconds{0};
+  if (std::exchange(session.to_be_told, true)) return;
+  asio::post(executor_, [this, lives = std::weak_ptr{lives_}, id = session.id] {
+    if (!lives.expired()) tell_touched(id);
+  });
+}
+
+void Sessions::tell_touched(const std::string& id) {
+  const std::shared_ptr<Session> session = find(id);
+  if (!session) return;
+  session->to_be_told = false;
+  const bool worked_on = std::exchange(session->worked_on, false);
+  try {
+    tell_keeper(*session);
+  } catch (const Error& error) {
+    // The keeper is gone, and soon so are we.
+    log(LogLevel::warning, "session_not_renewed", {{"error", error.what()}});
+  }
+  store_.touch(session->id, session->last_activity);
+  if (workspaces_ && worked_on) workspaces_->changed(session);
 }
 
 // The end of one request or command must not shorten the time that another has.
-void Sessions::renew(Session& session, Milliseconds more) {
+void Sessions::lengthen(Session& session, Milliseconds more) {
   const auto now = Clock::now();
   session.renewed = now;
   if (!in_use(session)) session.used_until = now;
   session.used_until = std::max(session.used_until, now + more);
+}
+
+void Sessions::tell_keeper(Session& session) {
   if (!session.sandbox) return;
-  const auto used = std::chrono::ceil<Milliseconds>(session.used_until - now);
+  const auto used = std::chrono::ceil<Milliseconds>(session.used_until - session.renewed);
   providers_.find(session.spec.provider)->renew(*session.sandbox, session.spec.idle + used);
+}
+
+void Sessions::renew(Session& session, Milliseconds more) {
+  lengthen(session, more);
+  tell_keeper(session);
 }
 
 // A request, or a command, may take longer than its session may be idle.

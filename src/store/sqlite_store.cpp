@@ -136,27 +136,29 @@ awaitable<std::vector<Event>> SqliteStore::events(std::string session, std::size
 }
 
 void SqliteStore::touch(std::string id, WallTime last_activity) {
-  const std::lock_guard lock{mutex_};
+  std::unique_lock lock{mutex_};
   if (closing_) return;
   if (touches_.size() >= kMaxTouches && !touches_.contains(id)) return;
   touches_[std::move(id)] = last_activity;
-  wake_soon();
+  wake_soon(lock);
 }
 
 void SqliteStore::record(Event event) {
-  const std::lock_guard lock{mutex_};
+  std::unique_lock lock{mutex_};
   if (closing_) return;
   events_.push_back(std::move(event));
   if (events_.size() > settings_.queue) {
     events_.pop_front();
     ++dropped_;
   }
-  wake_soon();
+  wake_soon(lock);
 }
 
-void SqliteStore::wake_soon() {
+// Unlocks it first: who wakes up wants it.
+void SqliteStore::wake_soon(std::unique_lock<std::mutex>& lock) {
   if (soon_) return;
   soon_ = Clock::now() + settings_.linger;
+  lock.unlock();
   wake_.notify_one();
 }
 

@@ -86,7 +86,7 @@ class SqliteStore : public session::Store, public hooks::Outbox {
   void submit(Job job);
   awaitable<void> perform(bool reads, Work work, std::string removes = {});
   Done reply_to(std::function<void(std::exception_ptr)> on_loop) const;
-  void wake_soon();
+  void wake_soon(std::unique_lock<std::mutex>& lock);
 
   // On the thread of its own.
   void work();
