@@ -73,7 +73,8 @@ struct Traits {
   char memory_killer[16];
 };
 
-void read_traits(Traits& to) {
+// `memory_killer`: /proc/self/oom_score_adj, or -1; to open it takes longer than all the rest.
+void read_traits(Traits& to, int memory_killer) {
   ::memset(&to, 0, sizeof to);
   for (int i = 0; i < static_cast<int>(RLIM_NLIMITS); ++i) {
     ::syscall(SYS_prlimit64, 0, i, nullptr, &to.limits[i]);
@@ -83,16 +84,12 @@ void read_traits(Traits& to) {
   to.io_priority = ::syscall(SYS_ioprio_get, 1, 0);
   to.slack = ::syscall(SYS_prctl, PR_GET_TIMERSLACK, 0, 0, 0, 0);
   ::syscall(SYS_sched_getaffinity, 0, sizeof to.cpus, to.cpus);
-  const int file = ::open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC);
-  if (file < 0) return;
-  require(::read(file, to.memory_killer, sizeof to.memory_killer) > 0);
-  ::close(file);
+  if (memory_killer < 0) return;
+  require(::pread(memory_killer, to.memory_killer, sizeof to.memory_killer, 0) > 0);
 }
 
 // Whether a new shell would be this program, too: PATH may name places that can be written to.
-bool would_be_found() {
-  struct stat self{};
-  if (::stat("/proc/self/exe", &self) != 0) return false;
+bool would_be_found(const struct stat& self) {
   const char* path = ::getenv("PATH");
   if (!path) return false;
   while (*path) {
@@ -196,8 +193,11 @@ int wait_for_command(void*) {
   require(dist_version[0] == '5' && dist_version[1] == '.');
   ::close(kLibraryFd);
   ::close(kOpeningFd);
+  const int memory_killer = ::open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC);
+  struct stat self{};
+  require(::stat("/proc/self/exe", &self) == 0);
   Traits traits;
-  read_traits(traits);
+  read_traits(traits, memory_killer);
   char directory[PATH_MAX];
   require(::syscall(SYS_getcwd, directory, sizeof directory) > 0);
   show_as("bash: started ahead, waits for a command", "");
@@ -205,13 +205,14 @@ int wait_for_command(void*) {
 
   const Taken taken = receive();
   Traits traits_now;
-  read_traits(traits_now);
+  read_traits(traits_now, memory_killer);
+  ::close(memory_killer);
   char directory_now[PATH_MAX];
   require(::memcmp(&traits, &traits_now, sizeof traits) == 0);
   require(::chdir(taken.directory) == 0);
   require(::syscall(SYS_getcwd, directory_now, sizeof directory_now) > 0);
   require(::strcmp(directory, directory_now) == 0);
-  require(would_be_found());
+  require(would_be_found(self));
   connect_streams(taken);
   become_new(taken);
   // If PID 1 has taken the offer back, this fails: the socket is shut down.
