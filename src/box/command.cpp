@@ -14,6 +14,10 @@ constexpr std::size_t kMaxUrl = 2048;
 constexpr std::uint64_t kMaxTime = 1ull << 53;  // microseconds: beyond the year 2200
 constexpr unsigned kMaxSide = 65535;            // of a terminal: struct winsize has 16 bits
 
+bool has_nul(const std::string& text) { return text.find('\0') != std::string::npos; }
+
+}  // namespace
+
 std::vector<std::string> environment_of(const sandbox::Command& command) {
   std::vector<std::pair<std::string, std::string>> all = {
       {"PATH", "/usr/local/bin:/usr/bin:/bin"},
@@ -38,10 +42,6 @@ std::vector<std::string> environment_of(const sandbox::Command& command) {
   for (const auto& [name, value] : all) list.push_back(name + "=" + value);
   return list;
 }
-
-bool has_nul(const std::string& text) { return text.find('\0') != std::string::npos; }
-
-}  // namespace
 
 void validate(const sandbox::Command& command) {
   if (command.script.empty() && command.argv.empty()) {

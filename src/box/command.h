@@ -15,6 +15,8 @@ void validate(const sandbox::Command& command);
 void validate(const sandbox::Terminal& terminal);
 
 sandbox::ProcessInfo describe(const sandbox::Command& command);
+// NAME=value, each.
+std::vector<std::string> environment_of(const sandbox::Command& command);
 
 // `command` was found valid. Its input is left where it is when stdin stays open.
 guest::Start to_start(std::uint32_t id, sandbox::Command& command);

@@ -18,9 +18,12 @@ constexpr std::size_t kMaxSegments = 100000;  // then the order is told more coa
 
 }  // namespace
 
-Output::Output(const std::string& path, const OutputLimits& limits)
-    : path_(path), limits_(limits), out_(path + ".out", limits), err_(path + ".err", limits) {
-  load_order();
+Output::Output(const std::string& path, const OutputLimits& limits, Earlier earlier)
+    : path_(path),
+      limits_(limits),
+      out_(path + ".out", limits, earlier),
+      err_(path + ".err", limits, earlier) {
+  if (earlier == Earlier::possible) load_order();
 }
 
 void Output::open_pipes(os::Fd out, os::Fd err) {
@@ -59,9 +62,26 @@ void Output::note(std::uint64_t bytes, bool err) {
 }
 
 void Output::drain(StreamFile& file, bool err) {
-  const std::uint64_t stored = file.stored();
+  const std::uint64_t noted = file.readable();
   file.drain();
-  if (file.stored() > stored) note(file.stored() - stored, err);
+  if (file.stored() > noted) note(file.stored() - noted, err);
+  if (file.stored() < noted) shorten(file.stored(), err);
+}
+
+// What was peeked did not fit on the disk: it was the stream's only segment.
+void Output::shorten(std::uint64_t bytes, bool err) {
+  for (Segment& segment : order_) {
+    if (segment.err == err) segment.bytes = bytes;
+  }
+}
+
+void Output::drain_soon() {
+  if (!out_.peek() || !err_.peek()) {
+    out_.forget_peeked();
+    return drain();
+  }
+  if (out_.peeked()) note(out_.readable(), false);
+  if (err_.peeked()) note(err_.readable(), true);
 }
 
 void Output::drain() {
@@ -180,7 +200,7 @@ Captured Output::captured(Stream which) const {
   if (out_.total() == 0) return err_.captured();
   Captured captured;
   captured.total = total(Stream::all);
-  const std::uint64_t stored = out_.stored() + err_.stored();
+  const std::uint64_t stored = out_.readable() + err_.readable();
   const std::uint64_t whole = limits_.inline_bytes.count;
   if (captured.total <= whole && captured.total == stored) {
     captured.text = read_all(0, whole);
@@ -196,12 +216,6 @@ Captured Output::captured(Stream which) const {
   tail.insert(0, read_all(stored - more, more));
   captured.text += gap_line(captured.total - captured.text.size() - tail.size()) + tail;
   return captured;
-}
-
-void Output::make_file(const std::string& path) {
-  const int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
-  // A full disk costs the memory of it after a restart, not the answer.
-  const os::Fd made{::open((path + ".out").c_str(), flags, 0600)};
 }
 
 void Output::remove_files(const std::string& path) {

@@ -23,10 +23,13 @@ using sandbox::Stream;
 // The line that stands for bytes that an answer leaves out.
 std::string gap_line(std::uint64_t bytes);
 
+// Whether an earlier server may have left something of a process: then it is gone on with.
+enum class Earlier { none, possible };
+
 // One stream: a pipe, or a terminal, that ends in a file.
 class StreamFile {
  public:
-  StreamFile(std::string path, const OutputLimits& limits);
+  StreamFile(std::string path, const OutputLimits& limits, Earlier earlier);
 
   // The read end of the pipe; non-blocking from now on.
   void open_pipe(os::Fd pipe);
@@ -44,6 +47,11 @@ class StreamFile {
   // Moves what is in the pipe, but not for ever when it is filled as fast: what fits into the
   // largest pipe. Returns how many bytes came.
   std::uint64_t drain();
+  // Reads what is in the pipe and leaves it there, for drain(): files take longer than who waits
+  // for an answer should have to. False: it is not worth it, or can't be done.
+  bool peek();
+  bool peeked() const { return !peeked_.empty(); }
+  void forget_peeked();
   // Once nobody watches it any more.
   void close_pipe() {
     pipe_.reset();
@@ -59,6 +67,9 @@ class StreamFile {
 
   std::uint64_t total() const { return total_; }
   std::uint64_t stored() const { return stored_; }
+  bool on_disk() const { return on_disk_; }
+  // Bytes that can be read from the first one on.
+  std::uint64_t readable() const { return stored_ + peeked_.size(); }
   std::string read(std::uint64_t offset, std::size_t limit) const;
   // Empty when that is in no file, or few bytes.
   std::optional<FilePart> find(std::uint64_t offset, std::size_t limit) const;
@@ -68,14 +79,16 @@ class StreamFile {
   Captured captured() const;
 
  private:
+  void look_for_earlier();
   bool open_file();
   std::shared_ptr<const os::Fd> opened() const;
+  bool copy_from_pipe(std::size_t size);
   void widen_pipe();
   ssize_t move_to_file();
   ssize_t pass_by();
   void keep_newest(std::string_view bytes);
   std::string total_path() const { return path_ + ".total"; }
-  void save_total() const;
+  void save_total();
   bool feed();
 
   std::string path_;
@@ -85,17 +98,19 @@ class StreamFile {
   os::Fd relay_;  // the write end of pipe_, for what comes from the terminal
   bool at_end_ = true;
   bool widened_ = false;
+  bool on_disk_ = false;                // there are files of it
   std::shared_ptr<const os::Fd> file_;  // shared with who sends a part of it
   std::uint64_t stored_ = 0;            // bytes in the file
   std::uint64_t total_ = 0;             // bytes that came
   std::string tail_;                    // the newest bytes beyond the file's limit
+  std::string peeked_;                  // bytes that are in the pipe, and in no file yet
 };
 
 // Both streams of a process, and in which order their bytes arrived.
 class Output {
  public:
-  // `path` without ending; what is there already is gone on with.
-  Output(const std::string& path, const OutputLimits& limits);
+  // `path` without ending.
+  Output(const std::string& path, const OutputLimits& limits, Earlier earlier = Earlier::possible);
 
   void open_pipes(os::Fd out, os::Fd err);
   // It has one stream then.
@@ -106,6 +121,9 @@ class Output {
   void append(Stream which, std::uint64_t offset, std::string_view bytes);
   // Moves what has arrived. Out before err, when both have.
   void drain();
+  // The same at a process's end, but leaves files for later if that can be: then drain() is due.
+  void drain_soon();
+  bool peeked() const { return out_.peeked() || err_.peeked(); }
   bool at_end() const { return out_.at_end() && err_.at_end(); }
   bool at_end(Stream which) const {
     return (which == Stream::err || out_.at_end()) && (which == Stream::out || err_.at_end());
@@ -124,11 +142,11 @@ class Output {
 
   std::uint64_t total(Stream which) const;
   std::uint64_t stored() const { return out_.stored() + err_.stored(); }
+  bool on_disk() const { return out_.on_disk() || err_.on_disk(); }
   std::string read(Stream which, std::uint64_t offset, std::size_t limit) const;
   std::optional<FilePart> find(Stream which, std::uint64_t offset, std::size_t limit) const;
   std::uint64_t next_readable(Stream which, std::uint64_t offset) const;
   Captured captured(Stream which) const;
-  static void make_file(const std::string& path);
   static void remove_files(const std::string& path);
 
  private:
@@ -138,6 +156,7 @@ class Output {
   };
   void drain(StreamFile& file, bool err);
   void note(std::uint64_t bytes, bool err);
+  void shorten(std::uint64_t bytes, bool err);
   void load_order();
   void save_order();
   std::string read_all(std::uint64_t offset, std::size_t limit) const;

@@ -48,7 +48,7 @@ struct OneStream {
   os::TestDir dir;
   StreamFile file;
   Pipe pipe;
-  explicit OneStream(OutputLimits sizes) : file(dir / "1.out", sizes) {
+  explicit OneStream(OutputLimits sizes) : file(dir / "1.out", sizes, Earlier::none) {
     file.open_pipe(os::duplicate(pipe.in));
   }
   void say(std::string_view text) {
@@ -116,7 +116,7 @@ TEST(StreamFile, OffsetsMeanTheSameToTheNextServer) {
   OneStream stream{limits(100, 10)};
   stream.say(letters(30));
   EXPECT_EQ(stream.file.read(25, 100), letters(30).substr(25));
-  StreamFile next{stream.dir / "1.out", limits(100, 10)};
+  StreamFile next{stream.dir / "1.out", limits(100, 10), Earlier::possible};
   EXPECT_EQ(next.total(), 30u);
   EXPECT_EQ(next.stored(), 10u);
   EXPECT_EQ(next.next_readable(3), 3u);
@@ -192,7 +192,7 @@ TEST(StreamFile, ANewServerGoesOnWhereTheOldOneStopped) {
   OneStream stream{limits(100, 1000)};
   stream.say("first ");
   stream.pipe.say("between ");
-  StreamFile next{stream.dir / "1.out", limits(100, 1000)};
+  StreamFile next{stream.dir / "1.out", limits(100, 1000), Earlier::possible};
   EXPECT_EQ(next.total(), 6u);
   EXPECT_TRUE(next.at_end());
   EXPECT_EQ(next.captured().text, "first ");

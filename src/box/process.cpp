@@ -75,11 +75,12 @@ sandbox::Exit translate(const guest::Exited& exited) {
 }
 
 GuestProcess::GuestProcess(asio::any_io_executor executor, std::uint32_t id,
-                           const std::string& path, const OutputLimits& limits, Tell tell)
+                           const std::string& path, const OutputLimits& limits, Tell tell,
+                           Earlier earlier)
     : executor_(executor),
       id_(id),
       path_(path),
-      output_(path, limits),
+      output_(path, limits, earlier),
       tell_(std::move(tell)),
       changed_(executor) {}
 
@@ -105,8 +106,14 @@ void GuestProcess::started(const guest::Started& started, os::Fd fds[3]) {
     output_.open_pipes(std::move(fds[0]), std::move(fds[1]));
   }
   started_ = true;
-  watch(Stream::out);
-  watch(Stream::err);
+  // Most commands are over when we hear of them: the next message says so.
+  asio::post(executor_, [self = weak_from_this()] {
+    const auto process = self.lock();
+    const bool watched = process && (process->pipes_[0] || process->pipes_[1]);
+    if (process && !watched) process->watch_both();
+  });
+  // An earlier server's, which had not yet stored all that it printed, or not said so.
+  if (exit_) released_ = 0;
   changed_.notify_all();
 }
 
@@ -209,6 +216,11 @@ void GuestProcess::resize(unsigned rows, unsigned columns) {
   check(::ioctl(terminal.get(), TIOCSWINSZ, &size), "set the terminal's size");
 }
 
+void GuestProcess::watch_both() {
+  watch(Stream::out);
+  watch(Stream::err);
+}
+
 // The descriptor is watched, not owned: the output file decides when it is closed.
 void GuestProcess::watch(Stream which) {
   StreamFile& file = output_.stream(which);
@@ -234,6 +246,7 @@ void GuestProcess::on_readable(Stream which) {
       output_.stream(stream).close_pipe();
     }
   }
+  close_ended();  // one that is not watched, too
   if (pipe) watch(which);
   if (exit_) output_.close_files();  // background output is rare: no descriptor waits for it
   release();
@@ -242,6 +255,7 @@ void GuestProcess::on_readable(Stream which) {
 
 void GuestProcess::stop_following() {
   stop_watching();
+  output_.drain();
   output_.abandon();
   release();
   changed_.notify_all();
@@ -266,18 +280,32 @@ void GuestProcess::exited(const guest::Exited& exit) {
     output_.drain_all();
     output_.abandon();
   } else {
-    output_.drain();
+    output_.drain_soon();
   }
   set_exit(translate(exit));
-  for (const Stream stream : {Stream::out, Stream::err}) {
-    if (output_.stream(stream).at_end()) {
-      output_.stream(stream).close_pipe();
-    } else {
-      watch(stream);
-    }
-  }
+  close_ended();
+  watch_both();
   changed_.notify_all();
   // After those who waited have had their turn.
+  asio::post(executor_, [self = shared_from_this()] { self->output_.close_files(); });
+}
+
+void GuestProcess::close_ended() {
+  for (const Stream stream : {Stream::out, Stream::err}) {
+    StreamFile& file = output_.stream(stream);
+    if (file.at_end() && !file.peeked()) file.close_pipe();
+  }
+}
+
+void GuestProcess::store_output() {
+  if (!output_.peeked()) return;
+  stop_watching();
+  output_.drain();
+  close_ended();
+  watch_both();
+  release();
+  changed_.notify_all();
+  // After those who waited: its files may be removed before they have their turn.
   asio::post(executor_, [self = shared_from_this()] { self->output_.close_files(); });
 }
 
@@ -292,12 +320,13 @@ void GuestProcess::set_exit(sandbox::Exit exit) {
 
 void GuestProcess::restore(const guest::Exited& exit) {
   started_ = true;
+  noted_ = true;
   exit_ = translate(exit);
   released_ = guest::Release::kExit | guest::Release::kOutput;
 }
 
 void GuestProcess::lost() {
-  if (exit_) return;
+  if (exit_) return store_output();
   stop_watching();
   if (input_) input_->close();
   output_.drain_all();
@@ -307,6 +336,7 @@ void GuestProcess::lost() {
   exit.signal = SIGKILL;
   exit.cause = sandbox::Cause::lost;
   set_exit(exit);
+  noted_ = true;  // there is nobody who could tell more
   if (!started_ && !failure_) failure_ = guest::Failure{id_, ECONNRESET, "stay alive"};
   changed_.notify_all();
 }
@@ -330,7 +360,7 @@ void GuestProcess::release() {
   if (!noted_) return;
   std::uint8_t what = 0;
   if (exit_) what |= guest::Release::kExit;
-  if (exit_ && output_.at_end()) what |= guest::Release::kOutput;
+  if (exit_ && output_.at_end() && !output_.peeked()) what |= guest::Release::kOutput;
   what &= static_cast<std::uint8_t>(~released_);
   if (what == 0) return;
   released_ |= what;

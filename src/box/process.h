@@ -23,7 +23,7 @@ class GuestProcess : public sandbox::Process, public std::enable_shared_from_thi
   using Tell = std::function<void(std::string message)>;
 
   GuestProcess(asio::any_io_executor executor, std::uint32_t id, const std::string& path,
-               const OutputLimits& limits, Tell tell);
+               const OutputLimits& limits, Tell tell, Earlier earlier = Earlier::possible);
   ~GuestProcess() override { stop_watching(); }
   GuestProcess(const GuestProcess&) = delete;
   GuestProcess& operator=(const GuestProcess&) = delete;
@@ -51,6 +51,8 @@ class GuestProcess : public sandbox::Process, public std::enable_shared_from_thi
   void exited(const guest::Exited& exit);
   // Its exit is on disk: the guest may forget it.
   void noted();
+  // What it printed at its end is, too.
+  void store_output();
   void lost();
   // Ended under an earlier server, which wrote this down.
   void restore(const guest::Exited& exit);
@@ -91,18 +93,23 @@ class GuestProcess : public sandbox::Process, public std::enable_shared_from_thi
     return output_.next_readable(stream, offset);
   }
   bool output_ended(Stream stream) const override { return output_.at_end(stream); }
-  bool over() const { return exit_ && output_.at_end(); }
+  // All that there is to know of it is on disk.
+  bool over() const { return noted_ && exit_ && output_.at_end() && !output_.peeked(); }
   // Ended, but something that it left running still holds its streams.
   bool lingers() const { return exit_ && !output_.at_end(); }
   // Follows them no further.
   void stop_following();
   std::uint64_t stored() const { return output_.stored(); }
-  // The next server finds processes by their files, also those that printed nothing.
-  void make_file() const { Output::make_file(path_); }
-  void remove_files() const { Output::remove_files(path_); }
+  // What it printed waits for store_output().
+  bool output_waits() const { return output_.peeked(); }
+  void remove_files() const {
+    if (output_.on_disk()) Output::remove_files(path_);
+  }
 
  private:
   void watch(Stream which);
+  void watch_both();
+  void close_ended();
   void on_readable(Stream which);
   void stop_watching();
   void release();

@@ -285,6 +285,7 @@ TEST_F(GuestProcessTest, ATerminalEndsWithItsProcessEvenWhenSomebodyHoldsIt) {
   process->exited({});
   EXPECT_EQ(process->captured(Stream::out).text, "bye");
   EXPECT_TRUE(process->output_ended(Stream::all));
+  process->noted();
   EXPECT_TRUE(process->over());
   EXPECT_THROW(process->resize(1, 1), Error);
   EXPECT_THROW(loop.run(process->write_input("x")), Error);
@@ -324,6 +325,29 @@ TEST_F(GuestProcessTest, TheNextServerGoesOnWithStdin) {
   process = over_pipes();
   loop.run(process->write_input("two"));
   EXPECT_EQ(take(program_in), "one two");
+}
+
+TEST_F(GuestProcessTest, TheGuestKeepsWhatWasPrintedUntilItIsStored) {
+  const auto process = over_pipes();
+  put(program_out, "printed");
+  program_out.reset();
+  program_err.reset();
+  guest::Exited exited;
+  exited.id = 1;
+  process->exited(exited);
+  EXPECT_EQ(process->captured(Stream::out).text, "printed");
+  EXPECT_TRUE(process->output_ended(Stream::all));
+  told.clear();  // its stdin is closed
+  process->noted();
+  process->store_output();
+  ASSERT_EQ(told.size(), 2u);
+  Writer first;
+  guest::Release{1, guest::Release::kExit}.encode(first);
+  Writer second;
+  guest::Release{1, guest::Release::kOutput}.encode(second);
+  EXPECT_EQ(told[0], first.view());
+  EXPECT_EQ(told[1], second.view());
+  EXPECT_EQ(os::read_file(dir / "1.out"), "printed");
 }
 
 TEST_F(GuestProcessTest, SignalsAreToldAndOnlyRealOnes) {

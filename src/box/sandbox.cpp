@@ -8,29 +8,20 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 
 #include "box/command.h"
+#include "guest/expect_wire.h"
 
 namespace tb::box {
 namespace {
 
-constexpr std::size_t kKeptProcesses = 64;   // finished ones whose output can still be read
 constexpr std::size_t kFollowed = 16;        // ended commands with output from the background
 constexpr std::uint64_t kStoredStreams = 4;  // times the limit of a stream, for a whole session
-constexpr unsigned kMaxLogged = 1024;        // exits, before the log is written anew
 constexpr auto kAnswer = 15s;                // for PID 1 to start a command
 
-constexpr std::uint8_t kNote = 128;  // in the log of exits: what the process was started as
-
-std::string note_record(std::uint32_t id, const sandbox::ProcessInfo& info) {
-  Writer note;
-  note.u8(kNote);
-  note.u32(id);
-  note.bytes(to_note(info));
-  Writer out;
-  out.bytes(note.view());
-  return out.take();
-}
+// Who waits for an answer has it by then, even if it is to run on our processor.
+constexpr Milliseconds kStoreDelay = 1ms;
 
 }  // namespace
 
@@ -75,7 +66,7 @@ void GuestSandbox::told_started(Reader& in, std::span<os::Fd> passed) {
   guest::Started started;
   const bool good = guest::Started::decode(in, started);
   std::shared_ptr<GuestProcess>& process = processes_[started.id];
-  if (!process) process = make_process(started.id);
+  if (!process) process = make_process(started.id, Earlier::possible);
   next_ = std::max(next_, started.id + 1);
   if (!good || !connect(*process, started, passed)) {
     // Our own limit of descriptors: the command must not look as if it had printed nothing.
@@ -98,6 +89,7 @@ void GuestSandbox::all_told() {
     if (gone) entry.second->lost();
     return gone;
   });
+  forget_old();  // not before: what has streams that are still open is known only now
   changed_.notify_all();
 }
 
@@ -108,22 +100,37 @@ void GuestSandbox::told_exited(Reader& in) {
   if (found == processes_.end()) return;
   const std::shared_ptr<GuestProcess> process = found->second;
   process->exited(exited);
-  // Who waits has his answer first: files take longer than the rest of it.
-  asio::post(executor_, [self = weak_from_this(), process, exited] {
-    if (const auto sandbox = self.lock()) sandbox->note_exit(*process, exited);
-  });
+  // Who waits has his answer first, and then those their word who are told of its end: files take
+  // longer than the rest of it.
+  auto note = [self = weak_from_this(), process, exited] {
+    if (const auto sandbox = self.lock()) sandbox->note_exit(process, exited);
+  };
+  asio::post(executor_, [executor = executor_, note] { asio::post(executor, note); });
 }
 
 // The guest tells the next server again until it is told to forget: nothing is lost in between.
-void GuestSandbox::note_exit(GuestProcess& process, const guest::Exited& exited) {
+void GuestSandbox::note_exit(const std::shared_ptr<GuestProcess>& process,
+                             const guest::Exited& exited) {
   if (!alive_) return;
-  if (process.stored() == 0) process.make_file();
-  log_exit(exited, process.info());  // before the guest is told to forget it
-  process.noted();
-  forget_old();
+  forget_old();                // before the log is written: it is told there
+  log_exit(exited, *process);  // before the guest is told to forget it
+  process->noted();
+  if (process->output_waits()) store_later(process);
 }
 
-std::shared_ptr<GuestProcess> GuestSandbox::make_process(std::uint32_t id) {
+// Until then it is in the guest's pipe, and the next server would find it there.
+void GuestSandbox::store_later(const std::shared_ptr<GuestProcess>& process) {
+  auto timer = std::make_shared<asio::steady_timer>(executor_, kStoreDelay);
+  timer->async_wait([self = weak_from_this(), process, timer](boost::system::error_code) {
+    const auto sandbox = self.lock();
+    if (!sandbox || sandbox->find_process(process->id()) != process) return;
+    process->store_output();
+    sandbox->forget_old();
+    if (sandbox->alive_ && !sandbox->forgotten_.empty()) sandbox->append_to_log({});
+  });
+}
+
+std::shared_ptr<GuestProcess> GuestSandbox::make_process(std::uint32_t id, Earlier earlier) {
   if (!dir_made_) {
     std::filesystem::create_directories(settings_.output_dir);
     dir_made_ = true;
@@ -132,7 +139,8 @@ std::shared_ptr<GuestProcess> GuestSandbox::make_process(std::uint32_t id) {
     if (auto sandbox = self.lock()) sandbox->tell(std::move(message));
   };
   const std::string path = settings_.output_dir + "/" + std::to_string(id);
-  return std::make_shared<GuestProcess>(executor_, id, path, settings_.output, std::move(tell));
+  return std::make_shared<GuestProcess>(executor_, id, path, settings_.output, std::move(tell),
+                                        earlier);
 }
 
 // What an earlier server had stored can still be read.
@@ -145,93 +153,9 @@ void GuestSandbox::load_earlier() {
     if (error != std::errc{} || number == 0) continue;
     next_ = std::max(next_, number + 1);
     std::shared_ptr<GuestProcess>& process = processes_[number];
-    if (!process) process = make_process(number);
+    if (!process) process = make_process(number, Earlier::possible);
   }
   restore_exits();
-}
-
-void GuestSandbox::log_exit(const guest::Exited& exited, const sandbox::ProcessInfo& info) {
-  Writer record;
-  exited.encode(record);
-  Writer out;
-  out.bytes(record.view());
-  std::string bytes = out.take() + note_record(exited.id, info);
-  recent_exits_.push_back({exited.id, bytes});
-  if (recent_exits_.size() > kKeptProcesses) recent_exits_.pop_front();
-  append_to_log(bytes);
-}
-
-void GuestSandbox::append_to_log(const std::string& bytes) {
-  const std::string path = settings_.output_dir + "/exits";
-  if (++logged_ > kMaxLogged) return rewrite_log(path);
-  os::Fd file{::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600)};
-  // A full disk costs the memory of it after a restart, not the answer.
-  if (file) (void)!::write(file.get(), bytes.data(), bytes.size());
-}
-
-// Of several notes the last one counts.
-void GuestSandbox::notified(std::uint32_t process) {
-  const auto found = processes_.find(process);
-  if (found == processes_.end()) return;
-  sandbox::ProcessInfo info = found->second->info();
-  info.notify_url.clear();
-  const std::string note = note_record(process, info);
-  found->second->set_info(std::move(info));
-  for (LoggedExit& logged : recent_exits_) {
-    if (logged.id == process) logged.bytes += note;
-  }
-  if (dir_made_ && alive_) append_to_log(note);
-}
-
-// A log that only grows would fill the disk one command at a time.
-void GuestSandbox::rewrite_log(const std::string& path) {
-  std::string all;
-  for (const LoggedExit& logged : recent_exits_) all += logged.bytes;
-  logged_ = static_cast<unsigned>(recent_exits_.size());
-  try {
-    os::replace_file(path, all, 0600);
-  } catch (const Error&) {
-    // As above.
-  }
-}
-
-// What the log has is in it when it is written anew, however often we begin.
-void GuestSandbox::remember_logged(std::uint32_t id, std::string_view record, bool exit) {
-  Writer out;
-  out.bytes(record);
-  if (exit) {
-    ++logged_;
-    recent_exits_.push_back({id, out.take()});
-    if (recent_exits_.size() > kKeptProcesses) recent_exits_.pop_front();
-    return;
-  }
-  for (LoggedExit& logged : recent_exits_) {
-    if (logged.id == id) logged.bytes += out.view();
-  }
-}
-
-void GuestSandbox::restore_exits() {
-  const std::string path = settings_.output_dir + "/exits";
-  if (::access(path.c_str(), R_OK) != 0) return;
-  const std::string text = os::read_file(path, 16 << 20);
-  Reader in{text};
-  while (!text.empty() && in.ok() && !in.done()) {
-    const std::string_view record = in.view();
-    Reader fields{record};
-    guest::Exited exited;
-    if (fields.u8() == kNote) {
-      const std::uint32_t id = fields.u32();
-      remember_logged(id, record, false);
-      const auto found = processes_.find(id);
-      if (found != processes_.end()) found->second->restore_info(fields.view());
-      continue;
-    }
-    if (!guest::Exited::decode(fields, exited)) continue;
-    remember_logged(exited.id, record, true);
-    next_ = std::max(next_, exited.id + 1);
-    const auto found = processes_.find(exited.id);
-    if (found != processes_.end()) found->second->restore(exited);
-  }
 }
 
 // The oldest finished ones go when there are too many or they hold too much; and of those whose
@@ -254,7 +178,7 @@ void GuestSandbox::forget_old() {
     const bool too_many = processes_.size() > kKeptProcesses || stored > most;
     if (!too_many || !process.over() || processes_.size() == 1) continue;
     stored -= process.stored();
-    process.remove_files();
+    forget(process);
     processes_.erase(current);
   }
 }
@@ -274,13 +198,14 @@ awaitable<std::shared_ptr<sandbox::Process>> GuestSandbox::start(sandbox::Comman
   const auto self = shared_from_this();
   validate(command);
   if (!alive_) throw Error{Code::unavailable, "the sandbox is gone"};
+  commanded_ = true;
   sandbox::ProcessInfo info = describe(command);
   guest::Start start = to_start(next_++, command);
   start.note = to_note(info);
   start.ahead_ms = static_cast<std::uint32_t>(settings_.ahead.count());
   Writer out;
   start.encode(out);
-  auto process = make_process(start.id);
+  auto process = make_process(start.id, Earlier::none);
   process->set_info(std::move(info));
   processes_[start.id] = process;
   tell(out.take());
@@ -292,6 +217,34 @@ awaitable<std::shared_ptr<sandbox::Process>> GuestSandbox::start(sandbox::Comman
   }
   process->push_input(std::move(command.input));
   co_return process;
+}
+
+void GuestSandbox::expect_command() {
+  expects_command_ = true;
+  const bool any = settings_.ahead.count() > 0;
+  ask_for_shell(any ? Milliseconds::max() : Milliseconds{0});
+}
+
+// Who has it now commands something soon, or the shell has waited for long enough.
+void GuestSandbox::set_label(std::string label) {
+  label_ = std::move(label);
+  if (!std::exchange(expects_command_, false)) return;
+  commanded_ = false;
+  asio::post(executor_, [self = weak_from_this()] {
+    const auto sandbox = self.lock();
+    if (sandbox && !sandbox->commanded_) sandbox->ask_for_shell(sandbox->settings_.ahead);
+  });
+}
+
+void GuestSandbox::ask_for_shell(Milliseconds wait) {
+  constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
+  Writer out;
+  guest::Expect expect;
+  expect.ahead_ms = static_cast<std::uint32_t>(std::min<std::int64_t>(wait.count(), most));
+  expect.cwd = sandbox::Command{}.cwd;
+  expect.env = environment_of(sandbox::Command{});
+  expect.encode(out);
+  tell(out.take());
 }
 
 std::shared_ptr<sandbox::Process> GuestSandbox::find_process(std::uint32_t id) const {

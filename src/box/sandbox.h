@@ -30,7 +30,7 @@ class GuestSandbox : public sandbox::Sandbox, public std::enable_shared_from_thi
   // Until PID 1 says that it is ready and, after a change of servers, has told what it knows.
   // False: nothing was heard for so long.
   awaitable<bool> wait_ready(Milliseconds limit);
-  void set_label(std::string label) { label_ = std::move(label); }
+  void set_label(std::string label);
   // It is gone: what runs in it is lost.
   void close();
   // Another program has it from now on; what runs in it goes on.
@@ -43,6 +43,7 @@ class GuestSandbox : public sandbox::Sandbox, public std::enable_shared_from_thi
   awaitable<std::shared_ptr<sandbox::Process>> start(sandbox::Command command) override;
   std::shared_ptr<sandbox::Process> find_process(std::uint32_t id) const override;
   std::vector<std::shared_ptr<sandbox::Process>> processes() const override;
+  void expect_command() override;
   void notified(std::uint32_t process) override;
   // ---- shell.cpp ----
   awaitable<std::shared_ptr<sandbox::Shell>> open_shell(sandbox::ShellSpec spec) override;
@@ -68,20 +69,28 @@ class GuestSandbox : public sandbox::Sandbox, public std::enable_shared_from_thi
   asio::any_io_executor executor() const { return executor_; }
 
  private:
+  // Finished ones whose output can still be read.
+  static constexpr std::size_t kKeptProcesses = 64;
+
   void told_started(Reader& in, std::span<os::Fd> passed);
   void told_exited(Reader& in);
   void told_shell(Reader& in);
   bool told_no_shell(const guest::Failure& failure);
   std::shared_ptr<GuestShell> make_shell(std::uint32_t id);
-  void note_exit(GuestProcess& process, const guest::Exited& exited);
+  void note_exit(const std::shared_ptr<GuestProcess>& process, const guest::Exited& exited);
   void all_told();
-  std::shared_ptr<GuestProcess> make_process(std::uint32_t id);
-  void log_exit(const guest::Exited& exited, const sandbox::ProcessInfo& info);
+  std::shared_ptr<GuestProcess> make_process(std::uint32_t id, Earlier earlier);
+  void store_later(const std::shared_ptr<GuestProcess>& process);
+  void forget_old();
+  void ask_for_shell(Milliseconds wait);
+  // ---- exits.cpp ----
+  void log_exit(const guest::Exited& exited, const GuestProcess& process);
   void append_to_log(const std::string& bytes);
   void rewrite_log(const std::string& path);
   void restore_exits();
-  void forget_old();
-  void remember_logged(std::uint32_t id, std::string_view record, bool exit);
+  void restore_record(std::string_view record);
+  void forget(const GuestProcess& process);
+  void remember_logged(std::uint32_t id, std::string_view record, bool begins);
 
   asio::any_io_executor executor_;
   std::string id_;
@@ -93,12 +102,15 @@ class GuestSandbox : public sandbox::Sandbox, public std::enable_shared_from_thi
   std::uint32_t to_be_told_ = 0;  // commands of before that PID 1 still has to tell of
   std::optional<guest::Failure> failure_;
   std::uint32_t next_ = 1;
+  bool expects_command_ = false;  // of whoever will get it
+  bool commanded_ = false;        // since somebody has
   bool dir_made_ = false;
   struct LoggedExit {
     std::uint32_t id;
     std::string bytes;  // as they stand in the log
   };
   std::deque<LoggedExit> recent_exits_;
+  std::string forgotten_;  // records of those that the log does not know to be gone
   unsigned logged_ = 0;
   std::map<std::uint32_t, std::shared_ptr<GuestProcess>> processes_;
   std::map<std::uint32_t, std::shared_ptr<GuestShell>> shells_;

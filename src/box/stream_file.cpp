@@ -2,6 +2,7 @@
 // One stream: box/output.h.
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -17,6 +18,25 @@ constexpr std::size_t kFeed = 16 << 10;  // from a terminal, which holds 4 KiB a
 constexpr std::size_t kBusy = 64 << 10;  // in one go: who prints so much wants a wider pipe
 constexpr int kWidePipe = 512 << 10;     // 128 of them are all that one user may have
 constexpr std::size_t kWorthFinding = 32 << 10;
+constexpr int kMostPeeked = 16 << 10;
+
+// For copies of what is in other pipes; always empty.
+struct Scratch {
+  os::Fd in;
+  os::Fd out;
+  Scratch() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return;
+    out = os::Fd{ends[0]};
+    in = os::Fd{ends[1]};
+  }
+};
+
+Scratch& scratch() {
+  thread_local Scratch one;
+  if (!one.in) one = Scratch{};
+  return one;
+}
 
 }  // namespace
 
@@ -24,10 +44,15 @@ std::string gap_line(std::uint64_t bytes) {
   return "\n[... " + std::to_string(bytes) + " bytes left out ...]\n";
 }
 
-StreamFile::StreamFile(std::string path, const OutputLimits& limits)
+StreamFile::StreamFile(std::string path, const OutputLimits& limits, Earlier earlier)
     : path_(std::move(path)), limits_(limits) {
+  if (earlier == Earlier::possible) look_for_earlier();
+}
+
+void StreamFile::look_for_earlier() {
   struct stat info{};
   if (::stat(path_.c_str(), &info) == 0) {
+    on_disk_ = true;
     stored_ = total_ = static_cast<std::uint64_t>(info.st_size);
   }
   std::uint64_t told = 0;
@@ -40,7 +65,8 @@ StreamFile::StreamFile(std::string path, const OutputLimits& limits)
 }
 
 // Offsets must mean the same to the next server: what is not kept is counted all the same.
-void StreamFile::save_total() const {
+void StreamFile::save_total() {
+  on_disk_ = true;
   const os::Fd file{::open(total_path().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
   // A full disk costs the exact count after a restart, nothing else.
   if (file) (void)!::pwrite(file.get(), &total_, sizeof total_, 0);
@@ -75,6 +101,7 @@ bool StreamFile::open_file() {
   if (file_) return true;
   os::Fd file{::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
   if (!file) return false;
+  on_disk_ = true;
   file_ = std::make_shared<const os::Fd>(std::move(file));
   return true;
 }
@@ -150,9 +177,44 @@ void StreamFile::append(std::uint64_t offset, std::string_view bytes) {
   save_total();
 }
 
+bool StreamFile::peek() {
+  if (terminal_ || !pipe_ || at_end_ || total_ > 0) return false;
+  pollfd poll{pipe_.get(), POLLIN, 0};
+  ::poll(&poll, 1, 0);
+  int size = 0;
+  if (poll.revents & POLLIN && ::ioctl(pipe_.get(), FIONREAD, &size) != 0) return false;
+  if (size > kMostPeeked || static_cast<std::uint64_t>(size) > limits_.stored.count) return false;
+  if (size > 0 && !copy_from_pipe(static_cast<std::size_t>(size))) return false;
+  total_ = peeked_.size();
+  at_end_ = poll.revents & POLLHUP;  // nobody had it any more before we looked how much is in it
+  return true;
+}
+
+bool StreamFile::copy_from_pipe(std::size_t size) {
+  Scratch& pipe = scratch();
+  if (!pipe.in) return false;
+  const ssize_t copied = ::tee(pipe_.get(), pipe.in.get(), size, SPLICE_F_NONBLOCK);
+  if (copied <= 0) return false;
+  peeked_.resize(static_cast<std::size_t>(copied));
+  if (::read(pipe.out.get(), peeked_.data(), peeked_.size()) == copied && peeked_.size() == size) {
+    return true;
+  }
+  peeked_.clear();
+  pipe = Scratch{};
+  return false;
+}
+
+void StreamFile::forget_peeked() {
+  if (peeked_.empty()) return;
+  peeked_ = {};
+  total_ = 0;
+  at_end_ = false;
+}
+
 std::uint64_t StreamFile::drain() {
   std::uint64_t moved = 0;
   if (!pipe_) return 0;
+  forget_peeked();
   while (!at_end_ && moved < kMove) {
     const bool full = stored_ >= limits_.stored.count;
     const ssize_t n = full ? pass_by() : move_to_file();
@@ -175,6 +237,7 @@ std::uint64_t StreamFile::drain() {
 }
 
 std::string StreamFile::read(std::uint64_t offset, std::size_t limit) const {
+  if (!peeked_.empty()) return offset < total_ ? peeked_.substr(offset, limit) : std::string{};
   if (offset >= stored_) {
     const std::uint64_t begin = total_ - tail_.size();
     return offset >= begin && offset < total_ ? tail_.substr(offset - begin, limit) : std::string{};
@@ -201,7 +264,7 @@ std::optional<FilePart> StreamFile::find(std::uint64_t offset, std::size_t limit
 }
 
 std::uint64_t StreamFile::next_readable(std::uint64_t offset) const {
-  return offset < stored_ ? offset : std::max(offset, total_ - tail_.size());
+  return offset < readable() ? offset : std::max(offset, total_ - tail_.size());
 }
 
 Captured StreamFile::captured() const {
@@ -209,17 +272,17 @@ Captured StreamFile::captured() const {
   Captured captured;
   captured.total = total_;
   if (total_ == 0) return captured;
-  if (total_ <= whole && total_ == stored_ + tail_.size()) {
-    captured.text = read(0, stored_) + tail_;
+  if (total_ <= whole && total_ == readable() + tail_.size()) {
+    captured.text = read(0, readable()) + tail_;
     return captured;
   }
   const std::uint64_t half = whole / 2;
   captured.truncated = true;
   captured.text = read(0, half);
   std::string tail = tail_.substr(tail_.size() > half ? tail_.size() - half : 0);
-  if (tail.size() < half && stored_ > half) {
-    const std::uint64_t more = std::min(half - tail.size(), stored_ - half);
-    tail.insert(0, read(stored_ - more, more));
+  if (tail.size() < half && readable() > half) {
+    const std::uint64_t more = std::min(half - tail.size(), readable() - half);
+    tail.insert(0, read(readable() - more, more));
   }
   captured.text += gap_line(total_ - captured.text.size() - tail.size()) + tail;
   return captured;

@@ -7,6 +7,7 @@
 #include "guest/cgroups.h"
 #include "guest/command.h"
 #include "guest/container_wire.h"
+#include "guest/expect_wire.h"
 #include "guest/launch.h"
 #include "guest/prestart.h"
 
@@ -18,6 +19,7 @@ class Commands {
   ~Commands();
 
   void start(Start start);
+  void expect(Expect expect);
   void signal(const Signal& signal);
   void release(const Release& release);
   void close_input(const CloseInput& close);

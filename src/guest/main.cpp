@@ -196,6 +196,9 @@ class Guest {
       Taken stored;
       // A carrier that does not take so short a word reads nothing: the next one is told anew.
       if (Taken::decode(in, stored) && !commands_.drop_output(stored, control_)) drop_server();
+    } else if (type == Message::expect) {
+      Expect expect;
+      if (Expect::decode(in, expect)) commands_.expect(std::move(expect));
     } else if (type == Message::files && file >= 0) {
       // Failing is an answer too: the server sees its socket end.
       const int helper = start_file_helper(config_, file);

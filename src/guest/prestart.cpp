@@ -125,6 +125,17 @@ void Commands::ask_for_shell(const Start& start) {
   }
 }
 
+void Commands::expect(Expect expect) {
+  Start like;
+  like.cwd = std::move(expect.cwd);
+  like.env = std::move(expect.env);
+  like.script = "true";
+  like.ahead_ms = expect.ahead_ms;
+  ask_for_shell(like);
+  if (!next_ && waiting_) drop_waiting();
+  wish_refill();
+}
+
 // The shell gets its text; what it says then decides.
 bool Commands::hand_over(Command& command, const Start& start) {
   if (!waiting_ || !could_be_handed_over(start)) return false;
@@ -133,6 +144,8 @@ bool Commands::hand_over(Command& command, const Start& start) {
     if (++unused_ >= kMostUnused) drop_waiting();
     return false;
   }
+  // Before the offer: one that dies with that unread leaves an error, and its words can't be heard.
+  command.waited = listen(waiting_->offer) == Word::waits;
   if (!offer(waiting_->offer, start, command.ends.child)) {
     drop_waiting();
     return false;
@@ -267,6 +280,7 @@ void Commands::refill() {
   refill_us_ = 0;
   if (waiting_) {
     waiting_->began_us = now_us();
+    if (next_) waiting_->again->ahead_ms = next_->ahead_ms;
   } else if (next_) {
     start_ahead();
   }

@@ -34,6 +34,7 @@ enum class Message : std::uint8_t {
   close_input = 6,
   lease = 7,   // where there is no keeper: how long PID 1 goes on without another one
   stored = 8,  // through a carrier: output that need not be kept in the pipe any more
+  expect = 9,  // guest/expect_wire.h
   // guest to server
   ready = 64,
   jail_failed = 65,
@@ -56,7 +57,6 @@ constexpr std::uint32_t kHitDisk = 8;
 // Of stdin: Start::input is all of it, or it is a pipe that the server writes to and closes.
 enum class InputMode : std::uint8_t { whole = 0, open = 1 };
 
-// What is started.
 enum class Kind : std::uint8_t {
   command = 0,
   shell = 1,  // a bash that waits for runs; argv and script are not used

@@ -210,6 +210,8 @@ class Sandbox {
   virtual std::shared_ptr<Process> find_process(std::uint32_t id) const = 0;
   // Running ones and those whose output is still kept, oldest first.
   virtual std::vector<std::shared_ptr<Process>> processes() const = 0;
+  // Somebody will get it, and then command something: what can be done ahead of that may be.
+  virtual void expect_command() {}
   // Its end is told to whom notify_url names: the next server need not.
   virtual void notified(std::uint32_t process) = 0;
   // Returns once it runs; Error{invalid} when it can't. A run in it is a process: start() with

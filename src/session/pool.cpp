@@ -251,6 +251,7 @@ void Pool::put_on_shelf(const std::string& label, std::shared_ptr<sandbox::Sandb
 
 void Pool::add_ready(std::shared_ptr<sandbox::Sandbox> sandbox) {
   const std::string label = sandbox->label();
+  sandbox->expect_command();
   put_on_shelf(label, std::move(sandbox));
 }
 
@@ -313,6 +314,7 @@ awaitable<void> Pool::make_ready(Kind kind, std::string label) {
     std::string told = settings_.labelled ? label : std::string{};
     std::shared_ptr<sandbox::Sandbox> sandbox = co_await make(kind, std::move(told));
     co_await warm_up(sandbox, kind);
+    sandbox->expect_command();
     if (would_make(label)) {
       put_on_shelf(label, std::move(sandbox));
     } else {

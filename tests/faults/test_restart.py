@@ -121,6 +121,31 @@ def test_FT01_kill_9_of_an_idle_server_costs_nothing(start_server):
     assert newest > number, "numbers of processes are not used twice"
 
 
+def test_FT02_what_was_answered_right_before_kill_9_is_known(start_server):
+    server = start_server(POOL_SIZE=1)
+    session = server.create("t")
+    commands = {"echo said; echo wrong >&2; exit 3": (b"said\n", b"wrong\n", 3),
+                "true": (b"", b"", 0),
+                "(sleep 1; echo late) & echo early": (b"early\nlate\n", b"", 0)}
+    for _ in range(3):
+        for command, (out, err, code) in commands.items():
+            number = server.execute(session, command)["process_id"]
+            server.kill9()
+            server.start()
+            row = server.wait_exited(session, number)
+            assert (row["exit_code"], row["cause"], row["command"]) == (code, "exited", command)
+            wait_until(lambda: server.output(session, number, "stdout") == out,
+                       lambda: f"{command}: {server.output(session, number, 'stdout')}")
+            assert server.output(session, number, "stderr") == err
+    for _ in range(70):
+        last = server.execute(session, "true")["process_id"]
+    known = [row["process_id"] for row in server.processes(session)]
+    assert len(known) == 64 and known[-1] == last
+    server.restart()
+    assert [row["process_id"] for row in server.processes(session)] == known
+    assert server.execute(session, "true")["process_id"] == last + 1
+
+
 def test_FT01_ready_sandboxes_are_taken_over(start_server):
     server = start_server(POOL_SIZE=4)
     wait_until(lambda: server.health()["pool_available"] == 4, "the pool is full")

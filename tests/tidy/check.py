@@ -25,7 +25,7 @@ ALLOWED = {
     "registry": {"policy", "sandbox", "yaml", "base"},
     "jail": {"os", "base", "guest/wire.h"}, "guest": {"os", "base", "match"},
     "box": {"sandbox", "os", "base", "guest/wire.h", "guest/container_wire.h",
-            "guest/files_wire.h", "guest/operations_wire.h"},
+            "guest/files_wire.h", "guest/operations_wire.h", "guest/expect_wire.h"},
     "native": {"box", "sandbox", "os", "base", "guest/wire.h", "guest/operations_wire.h",
                "jail/wire.h"},
     "docker": {"box", "sandbox", "http", "os", "base", "guest/container_wire.h",
