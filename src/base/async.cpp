@@ -5,7 +5,9 @@
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/deferred.hpp>
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/experimental/parallel_group.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
 namespace tb {
@@ -23,12 +25,26 @@ awaitable<bool> finished_within(std::chrono::nanoseconds limit, awaitable<void> 
   co_return true;
 }
 
+// One post there and one back: a coroutine of its own on the pool would cost two more.
 awaitable<void> run_on(asio::thread_pool& pool, std::function<void()> work) {
-  auto task = [work = std::move(work)]() -> awaitable<void> {
-    work();
-    co_return;
+  auto begin = [&pool](auto handler, std::function<void()> act) {
+    auto guard = asio::make_work_guard(handler);
+    asio::post(pool, [handler = std::move(handler), act = std::move(act),
+                      guard = std::move(guard)]() mutable {
+      std::exception_ptr failure;
+      try {
+        act();
+      } catch (...) {
+        failure = std::current_exception();
+      }
+      const auto home = guard.get_executor();
+      asio::post(home, [handler = std::move(handler), guard = std::move(guard), failure]() mutable {
+        std::move(handler)(failure);
+      });
+    });
   };
-  co_await asio::co_spawn(pool, std::move(task), asio::use_awaitable);
+  co_await asio::async_initiate<const asio::use_awaitable_t<>, void(std::exception_ptr)>(
+      begin, asio::use_awaitable, std::move(work));
 }
 
 }  // namespace detail
