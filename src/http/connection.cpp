@@ -174,7 +174,12 @@ awaitable<bool> Connection::read_head() {
 
 // Reads more into the buffer. 0: the end of the input, a failure, or the deadline (`expired`).
 awaitable<std::size_t> Connection::receive(std::size_t buffer_limit, Clock::time_point deadline) {
-  const std::span<char> room = buffer_.prepare(buffer_limit);
+  return fill(buffer_.prepare(buffer_limit), true, deadline);
+}
+
+// `room` is in the buffer, or else what it gets is not to be parsed.
+awaitable<std::size_t> Connection::fill(std::span<char> room, bool buffered,
+                                        Clock::time_point deadline) {
   TB_ASSERT(!room.empty());
   reading_ = {.deadline = deadline};
   std::size_t got = 0;
@@ -187,7 +192,7 @@ awaitable<std::size_t> Connection::receive(std::size_t buffer_limit, Clock::time
     if (!error) got = read;
   }
   reading_.deadline = kNever;
-  buffer_.commit(got);
+  if (buffered) buffer_.commit(got);
   transferred_ += got;
   co_return got;
 }
@@ -211,16 +216,30 @@ awaitable<std::size_t> Connection::read_some(std::span<char> out) {
       const Pieces interim{"HTTP/1.1 100 Continue\r\n\r\n"};
       if (sent_ == Sent::nothing) co_await send(interim);
     }
-    co_await receive_body();
+    const std::span<char> direct = room_for_body(out);
+    const std::size_t got = co_await receive_body(direct);
+    if (direct.empty()) continue;
+    parser_.pass_body(got);
+    co_return got;
   }
+}
+
+// A large body needs no copy: it goes from the kernel to where it is wanted. Empty: it has to be
+// parsed, or the buffer fetches more at once.
+std::span<char> Connection::room_for_body(std::span<char> out) const {
+  const std::uint64_t left = parser_.body_left().value_or(0);
+  if (left < kBodyBuffer || out.size() < kBodyBuffer || !buffer_.empty()) return {};
+  return out.first(std::min<std::uint64_t>(out.size(), left));
 }
 
 // Time spent waiting counts until `body_progress` bytes have come: a trickle is no progress. Time
 // that the handler spends between two reads does not count.
-awaitable<void> Connection::receive_body() {
+awaitable<std::size_t> Connection::receive_body(std::span<char> direct) {
   const auto start = Clock::now();
   const auto deadline = start + (server_.limits.body_idle - body_waited_);
-  const std::size_t got = co_await receive(kBodyBuffer, deadline);
+  const bool buffered = direct.empty();
+  const std::span<char> room = buffered ? buffer_.prepare(kBodyBuffer) : direct;
+  const std::size_t got = co_await fill(room, buffered, deadline);
   if (got == 0) {
     broken_ = true;
     if (reading_.expired) throw HttpError{408, "The request body came too slowly"};
@@ -232,6 +251,7 @@ awaitable<void> Connection::receive_body() {
     body_window_ = 0;
     body_waited_ = {};
   }
+  co_return got;
 }
 
 // Throws away what has arrived of the body; false when its framing is bad.

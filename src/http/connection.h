@@ -93,7 +93,8 @@ class Connection final : public Exchange, private WebSocketChannel {
   awaitable<std::size_t> receive(std::size_t buffer_limit, Clock::time_point deadline) override;
   bool expired() const override { return reading_.expired; }
   bool draining() const override { return server_.draining; }
-  awaitable<void> receive_body();
+  awaitable<std::size_t> fill(std::span<char> room, bool buffered, Clock::time_point deadline);
+  awaitable<std::size_t> receive_body(std::span<char> direct);
   awaitable<void> send(Pieces pieces);
   awaitable<void> finish_sending(Pieces pieces) override;
   awaitable<void> send_file(FileBytes bytes) override;
@@ -104,6 +105,7 @@ class Connection final : public Exchange, private WebSocketChannel {
 
   void reset();
   std::size_t take_body(std::span<char> out);
+  std::span<char> room_for_body(std::span<char> out) const;
   bool push(Pieces& pieces) override;
   bool push_bytes(FileBytes& bytes);
   void end_wait(Wait& wait);

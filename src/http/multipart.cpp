@@ -18,7 +18,8 @@ using Event = MultipartParser::Event;
 constexpr std::string_view kType = "multipart/form-data";
 constexpr CharTable kBoundaryChars = make_table("'()+_,-./:=? ", true);
 constexpr std::size_t kMaxBoundary = 70;
-constexpr std::size_t kBuffer = 64 << 10;
+constexpr std::size_t kLeastBuffer = 4 << 10;
+constexpr std::size_t kBuffer = 256 << 10;
 constexpr std::string_view kHeadEnd = "\r\n\r\n";
 
 [[noreturn]] void bad(const char* text) { throw HttpError{400, text}; }
@@ -224,14 +225,16 @@ std::optional<Event> MultipartParser::read_head(std::string_view& input) {
 MultipartReader::MultipartReader(Exchange& exchange, std::string_view boundary)
     : exchange_(exchange),
       parser_(boundary),
-      buffer_(std::make_unique_for_overwrite<char[]>(kBuffer)) {}
+      size_(std::clamp<std::uint64_t>(exchange.body_length().value_or(kBuffer), kLeastBuffer,
+                                      kBuffer)),
+      buffer_(std::make_unique_for_overwrite<char[]>(size_)) {}
 
 awaitable<Event> MultipartReader::next_event() {
   for (;;) {
     const Event event = parser_.next(input_);
     const bool used_up = event == Event::more || event == Event::end;
     if (!used_up) co_return event;
-    const std::span<char> room{buffer_.get(), kBuffer};
+    const std::span<char> room{buffer_.get(), size_};
     const std::size_t got = co_await exchange_.read_some(room);
     if (got == 0) break;
     input_ = {buffer_.get(), got};

@@ -97,6 +97,7 @@ class MultipartReader {
 
   Exchange& exchange_;
   MultipartParser parser_;
+  std::size_t size_;  // Of the buffer.
   std::unique_ptr<char[]> buffer_;
   std::string_view input_;  // What of the buffer was not parsed yet.
   bool in_part_ = false;

@@ -42,6 +42,8 @@ class RequestParser {
 
   // Moves body bytes from `bytes` to `out`, until one of them is used up or the body is done.
   ChunkDecoder::Progress parse_body(std::string_view bytes, std::span<char> out);
+  // So many bytes of a body that is not chunked went another way.
+  void pass_body(std::size_t size) { left_ -= size; }
 
  private:
   void read_head(std::string_view head);

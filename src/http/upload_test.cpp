@@ -57,8 +57,8 @@ std::string in_chunks(const std::string& body, std::size_t piece) {
   return text + "0\r\n\r\n";
 }
 
-std::string send(const std::string& bytes) {
-  TestServer server{measure};
+std::string send(const std::string& bytes, Handler handler = measure) {
+  TestServer server{std::move(handler)};
   Wire wire{server.port()};
   std::thread sender{[&] {
     wire.send(bytes);
@@ -80,6 +80,31 @@ TEST(HttpUpload, KeepsTheConnectionWhateverTheFraming) {
   }
   EXPECT_EQ(count, 3u);
   EXPECT_NE(text.find("session_id=2 file=0 "), text.npos);
+}
+
+TEST(HttpUpload, ALargeBodyComesWholeAndWithoutTheNextRequest) {
+  std::string body;
+  for (int i = 0; body.size() < 1'000'000; ++i) body += std::to_string(i) + ' ';
+  const Handler compare = [&body](Exchange& exchange) -> awaitable<void> {
+    std::string got;
+    std::vector<char> piece(256 << 10);
+    for (;;) {
+      const std::size_t size = co_await exchange.read_some(piece);
+      if (size == 0) break;
+      got.append(piece.data(), size);
+    }
+    Response response;
+    response.body = got == body ? "as it was sent" : std::to_string(got.size());
+    co_await exchange.respond(std::move(response));
+  };
+  const std::string text =
+      send(with_length(body) + in_chunks(body, 100000) + with_length(body) + kLast, compare);
+  EXPECT_EQ(statuses(text), "200 200 200 200");
+  std::size_t same = 0;
+  for (std::size_t at = 0; (at = text.find("as it was sent", at)) != text.npos; ++at) ++same;
+  EXPECT_EQ(same, 3u);
+  const std::string whole = with_length(body);
+  EXPECT_EQ(statuses(send(whole.substr(0, whole.size() - 1), compare)), "400");
 }
 
 TEST(HttpUpload, ABadFormIsA400) {
