@@ -85,7 +85,9 @@ class Upload {
         co_await spool(piece);
       }
     }
-    if (size_ > service_.file_limits.file) refuse_size(size_);
+    const bool large = size_ > service_.file_limits.file;
+    if (large && file_) co_await file_->drop();
+    if (large) refuse_size(size_);
     if (full_) refuse_workspace();
   }
 
@@ -147,6 +149,7 @@ class Upload {
       if (error.problem() != sandbox::FileProblem::full) throw;
       full_ = true;
     }
+    if (full_ && file_) co_await file_->drop();
     if (full_) file_.reset();
   }
 

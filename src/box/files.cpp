@@ -55,6 +55,13 @@ awaitable<sandbox::Usage> usage_by(HelperLink& link) {
   co_return sandbox::Usage{reply.answer.files, Bytes{reply.answer.bytes}};
 }
 
+void check_written(int failed) {
+  if (failed == ENOSPC || failed == EDQUOT || failed == EFBIG) {
+    throw FileError{FileProblem::full, "The workspace is full"};
+  }
+  if (failed != 0) throw SystemError{failed, "write a file of a sandbox"};
+}
+
 class Reading : public sandbox::OpenFile {
  public:
   Reading(std::unique_ptr<HelperLink> link, FileInfo info, std::unique_ptr<HelperFile> file)
@@ -80,13 +87,12 @@ class Writing : public sandbox::NewFile {
 
   awaitable<void> write(std::string_view bytes) override {
     const int failed = co_await file_->write(bytes);
-    if (failed == ENOSPC || failed == EDQUOT || failed == EFBIG) {
-      throw FileError{FileProblem::full, "The workspace is full"};
-    }
-    if (failed != 0) throw SystemError{failed, "write a file of a sandbox"};
+    check_written(failed);
   }
 
   awaitable<FileInfo> commit(std::string path) override {
+    const int failed = co_await file_->flush();
+    check_written(failed);
     wire::Request request;
     request.type = wire::Message::commit;
     request.path = std::move(path);
@@ -96,6 +102,8 @@ class Writing : public sandbox::NewFile {
   }
 
   awaitable<sandbox::Named> commit_as(std::string path, sandbox::Naming naming) override {
+    const int failed = co_await file_->flush();
+    check_written(failed);
     wire::OperationRequest request;
     request.type = wire::Operation::commit;
     request.path = std::move(path);
@@ -107,6 +115,12 @@ class Writing : public sandbox::NewFile {
     request.file_bytes = naming.most.count;
     const OperationReply reply = co_await ask_operation(*link_, std::move(request));
     co_return sandbox::Named{only_item(reply), reply.answer.complete != 0};
+  }
+
+  awaitable<void> drop() override {
+    co_await file_->flush();
+    file_.reset();
+    link_.reset();
   }
 
  private:

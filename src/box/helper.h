@@ -28,8 +28,10 @@ class HelperFile {
   // ---- of a file ----
   // How many bytes, 0 at the end.
   virtual awaitable<std::size_t> read(std::uint64_t offset, std::span<char> out) = 0;
-  // All of it; returns the errno or 0.
+  // All of it, though perhaps not before the next call; returns the errno or 0.
   virtual awaitable<int> write(std::string_view bytes) = 0;
+  // Once nothing of it is under way; returns the errno or 0.
+  virtual awaitable<int> flush() { co_return 0; }
 
   // ---- of a pipe ----
   // How many bytes, 0 at the end. Throws Error{unavailable} when none come for too long.

@@ -10,6 +10,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 
 #include "guest/operations_wire.h"
+#include "native/write_behind.h"
 #include "os/fdpass.h"
 
 namespace tb::native {
@@ -56,16 +57,13 @@ class PassedFile : public HelperFile {
   }
 
   awaitable<int> write(std::string_view bytes) override {
-    auto work = [fd = fd_.get(), bytes]() mutable {
-      while (!bytes.empty()) {
-        const ssize_t put = ::write(fd, bytes.data(), bytes.size());
-        if (put < 0 && errno == EINTR) continue;
-        if (put < 0) return errno;
-        bytes.remove_prefix(static_cast<std::size_t>(put));
-      }
-      return 0;
-    };
-    co_return co_await on_pool(disk_, work);
+    if (!writer_) writer_.emplace(pipe_.get_executor(), disk_, std::move(fd_));
+    return writer_->write(bytes);
+  }
+
+  awaitable<int> flush() override {
+    if (!writer_) co_return 0;
+    co_return co_await writer_->flush();
   }
 
   awaitable<std::size_t> take(std::span<char> out) override {
@@ -116,8 +114,9 @@ class PassedFile : public HelperFile {
   }
 
   asio::thread_pool& disk_;
-  os::Fd fd_;        // of a file
-  Descriptor pipe_;  // of what is used as one, from its first use on
+  os::Fd fd_;                          // of a file
+  std::optional<WriteBehind> writer_;  // has it from the first write on
+  Descriptor pipe_;                    // of what is used as one, from its first use on
 };
 
 // Our end of a helper's socket. Closing it ends the helper.

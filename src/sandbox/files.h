@@ -119,6 +119,9 @@ class NewFile {
   // Gives it its name, in place of a regular file that had it; directories are made.
   virtual awaitable<FileInfo> commit(std::string path) = 0;
   virtual awaitable<Named> commit_as(std::string path, Naming naming) = 0;
+  // Gives it up, and waits until nobody writes to it any more: who is told that there was no room
+  // for it finds the room free. Nothing else may follow.
+  virtual awaitable<void> drop() { co_return; }
 };
 
 // A tar, plain or compressed by gzip, that is made while it is read. Other kinds than files,

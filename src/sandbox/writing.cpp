@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <set>
 
 #include "base/async.h"
@@ -197,14 +198,26 @@ awaitable<void> LimitedFile::begin(Files& files, Bytes expected) {
   check(expected);
 }
 
-awaitable<void> LimitedFile::write(std::string_view bytes) {
-  size_ = size_ + Bytes{bytes.size()};
+awaitable<void> LimitedFile::store(std::string_view bytes) {
   check(size_);
   try {
     co_await file_->write(bytes);
   } catch (const FileError& error) {
     throw full(error);
   }
+}
+
+awaitable<void> LimitedFile::write(std::string_view bytes) {
+  size_ = size_ + Bytes{bytes.size()};
+  std::exception_ptr refusal;
+  try {
+    co_await store(bytes);
+  } catch (const LimitError&) {
+    refusal = std::current_exception();
+  }
+  if (!refusal) co_return;
+  co_await file_->drop();
+  std::rethrow_exception(refusal);
 }
 
 awaitable<Named> LimitedFile::commit(std::string path, Naming naming) {

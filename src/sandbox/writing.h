@@ -33,6 +33,7 @@ class LimitedFile {
   awaitable<Named> commit(std::string path, Naming naming);
 
  private:
+  awaitable<void> store(std::string_view bytes);
   void check(Bytes size) const;
   LimitError full(const FileError& error) const;
 
