@@ -21,8 +21,9 @@ namespace json = boost::json;
 namespace {
 
 constexpr std::size_t kChunk = 256 << 10;
-constexpr std::size_t kMostListed = 100000;  // looked at
-constexpr std::size_t kPage = 10000;         // answered with at once: others wait meanwhile
+constexpr std::uint64_t kWorthSending = 1 << 20;  // less is read sooner than sent by another thread
+constexpr std::size_t kMostListed = 100000;       // looked at
+constexpr std::size_t kPage = 10000;              // answered with at once: others wait meanwhile
 
 struct Wanted {
   std::string session;
@@ -214,9 +215,15 @@ awaitable<http::Response> list_files(Service& service, Call& call) {
 }  // namespace
 
 awaitable<void> send_slice(http::Exchange& exchange, sandbox::OpenFile& file, http::Slice slice) {
-  std::string buffer(std::min<std::uint64_t>(kChunk, std::max<std::uint64_t>(slice.length, 1)), 0);
   std::uint64_t at = slice.first;
   const std::uint64_t end = slice.first + slice.length;
+  if (slice.length >= kWorthSending) {
+    const http::Send send = [&](int socket, std::uint64_t offset, std::uint64_t most) {
+      return file.send(socket, slice.first + offset, most);
+    };
+    at += co_await exchange.write_by(send, slice.length);
+  }
+  std::string buffer(std::min<std::uint64_t>(kChunk, end - at), '\0');
   while (at < end) {
     const std::span<char> room{buffer.data(), std::min<std::uint64_t>(buffer.size(), end - at)};
     const std::size_t got = co_await file.read(at, room);

@@ -71,6 +71,10 @@ class Reading : public sandbox::OpenFile {
   awaitable<std::size_t> read(std::uint64_t offset, std::span<char> out) override {
     return file_->read(offset, out);
   }
+  awaitable<std::optional<std::size_t>> send(int socket, std::uint64_t offset,
+                                             std::uint64_t most) override {
+    return file_->send(socket, offset, most);
+  }
 
  private:
   std::unique_ptr<HelperLink> link_;

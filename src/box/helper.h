@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,6 +29,11 @@ class HelperFile {
   // ---- of a file ----
   // How many bytes, 0 at the end.
   virtual awaitable<std::size_t> read(std::uint64_t offset, std::span<char> out) = 0;
+  // As sandbox::OpenFile has it.
+  virtual awaitable<std::optional<std::size_t>> send(int /*socket*/, std::uint64_t /*offset*/,
+                                                     std::uint64_t /*most*/) {
+    co_return std::nullopt;
+  }
   // All of it, though perhaps not before the next call; returns the errno or 0.
   virtual awaitable<int> write(std::string_view bytes) = 0;
   // Once nothing of it is under way; returns the errno or 0.

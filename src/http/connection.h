@@ -60,6 +60,7 @@ class Connection final : public Exchange, private WebSocketChannel {
   awaitable<void> begin(Response head, std::optional<std::uint64_t> length) override;
   awaitable<void> write(std::string_view bytes) override;
   awaitable<void> end() override;
+  awaitable<std::uint64_t> write_by(const Send& send, std::uint64_t size) override;
   awaitable<WebSocket*> upgrade(const WebSocketOptions& options) override;
   awaitable<void> switch_protocols(Response head) override;
   awaitable<std::size_t> receive_raw(std::span<char> out) override;
@@ -106,6 +107,7 @@ class Connection final : public Exchange, private WebSocketChannel {
   void reset();
   std::size_t take_body(std::span<char> out);
   std::span<char> room_for_body(std::span<char> out) const;
+  bool count_body(std::uint64_t size);
   bool push(Pieces& pieces) override;
   bool push_bytes(FileBytes& bytes);
   void end_wait(Wait& wait);

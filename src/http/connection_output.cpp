@@ -123,16 +123,19 @@ awaitable<void> Connection::begin(Response head, std::optional<std::uint64_t> le
   co_await send(pieces);
 }
 
-awaitable<void> Connection::write(std::string_view bytes) {
+// What is about to be sent; false: nothing is.
+bool Connection::count_body(std::uint64_t size) {
   if (sent_ != Sent::part) throw Error{Code::internal, "a write outside of a response"};
-  if (bytes.empty()) co_return;  // An empty chunk would end the body.
+  if (size == 0) return false;  // An empty chunk would end the body.
   if (out_left_) {
-    if (bytes.size() > *out_left_) {
-      throw Error{Code::internal, "more response body than announced"};
-    }
-    *out_left_ -= bytes.size();
+    if (size > *out_left_) throw Error{Code::internal, "more response body than announced"};
+    *out_left_ -= size;
   }
-  if (!out_has_body_) co_return;
+  return out_has_body_;
+}
+
+awaitable<void> Connection::write(std::string_view bytes) {
+  if (!count_body(bytes.size())) co_return;
   Pieces pieces{bytes};
   std::array<char, 18> size_line;
   if (out_chunked_) {
@@ -142,6 +145,23 @@ awaitable<void> Connection::write(std::string_view bytes) {
     pieces = {std::string_view{size_line.data(), end}, bytes, "\r\n"};
   }
   if (!push(pieces)) co_await finish_sending(pieces);
+}
+
+// Not what is encrypted or cut into chunks.
+awaitable<std::uint64_t> Connection::write_by(const Send& send, std::uint64_t size) {
+  if (layer_ || !out_left_ || !out_has_body_) co_return 0;
+  const std::uint64_t most = std::min(size, *out_left_);
+  std::uint64_t sent = 0;
+  while (sent < most) {
+    const auto moved = co_await send(socket_.native_handle(), sent, most - sent);
+    if (!moved) break;
+    count_body(*moved);
+    sent += *moved;
+    transferred_ += *moved;
+    // Most likely the socket is full: to ask for that is cheaper than to try.
+    if (sent < most) co_await wait_writable();
+  }
+  co_return sent;
 }
 
 awaitable<void> Connection::end() {

@@ -21,6 +21,8 @@ awaitable<WebSocket*> Exchange::upgrade(const WebSocketOptions&) {
   throw Error{Code::internal, "this exchange can't be upgraded"};
 }
 
+awaitable<std::uint64_t> Exchange::write_by(const Send&, std::uint64_t) { co_return 0; }
+
 awaitable<void> Exchange::switch_protocols(Response) {
   throw Error{Code::internal, "this exchange can't switch protocols"};
 }

@@ -30,6 +30,11 @@ class Disconnected : public std::exception {
 class WebSocket;
 struct WebSocketOptions;
 
+// Moves bytes from `offset` on, at most `most`, to a socket that does not block: how many, 0 when
+// it takes none now, empty when no more can be moved.
+using Send = std::function<awaitable<std::optional<std::size_t>>(int socket, std::uint64_t offset,
+                                                                 std::uint64_t most)>;
+
 // Lives until the handler returns. One thread. Reading and writing may go on at the same time in
 // two coroutines, but never two reads or two writes.
 //
@@ -65,6 +70,9 @@ class Exchange {
   virtual awaitable<void> begin(Response head, std::optional<std::uint64_t> length) = 0;
   virtual awaitable<void> write(std::string_view bytes) = 0;
   virtual awaitable<void> end() = 0;
+  // A write() of at most `size` bytes that `send` moves to the socket by itself, where they may go
+  // as they are. Returns how many went; the others are for write().
+  virtual awaitable<std::uint64_t> write_by(const Send& send, std::uint64_t size);
 
   // Answers with 101 if the request asks for a WebSocket, rightly, and has no body; else throws
   // the HttpError that says what is missing. The WebSocket lives as long as the exchange; when the

@@ -133,6 +133,52 @@ TEST(HttpServer, StreamsBodiesInBothDirections) {
   EXPECT_EQ(old.find("chunked"), old.npos);
 }
 
+// Its first two letters are written, the last three go by themselves: one, none, and two. Nobody
+// but a socket may move them.
+Handler send_letters(std::optional<std::uint64_t> length) {
+  return [length](Exchange& exchange) -> awaitable<void> {
+    Response head;
+    co_await exchange.begin(std::move(head), length);
+    co_await exchange.write("ab");
+    bool full = false;
+    const Send send = [&full](int socket, std::uint64_t offset,
+                              std::uint64_t most) -> awaitable<std::optional<std::size_t>> {
+      if (offset == 1 && !std::exchange(full, true)) co_return 0;
+      const std::string_view letters = offset == 0 ? "c" : "de";
+      co_return ::send(socket, letters.data(), std::min<std::uint64_t>(letters.size(), most), 0);
+    };
+    const std::uint64_t sent = co_await exchange.write_by(send, 3);
+    const std::string_view rest = std::string_view{"CDE"}.substr(sent);
+    co_await exchange.write(rest);
+    co_await exchange.end();
+  };
+}
+
+TEST(HttpServer, LetsOthersSendWhereBytesGoAsTheyAre) {
+  const std::string counted = exchange_with(send_letters(5), kGet + kLast);
+  EXPECT_EQ(statuses(counted), "200 200");
+  EXPECT_TRUE(counted.ends_with("\r\n\r\nabcde")) << counted;
+  const std::string chunked = exchange_with(send_letters(std::nullopt), kLast);
+  EXPECT_TRUE(chunked.ends_with("\r\n\r\n2\r\nab\r\n3\r\nCDE\r\n0\r\n\r\n")) << chunked;
+  const std::string head = "HEAD / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+  EXPECT_TRUE(exchange_with(send_letters(5), head).ends_with("\r\n\r\n"));
+}
+
+TEST(HttpServer, WhatOthersCanNotSendIsWritten) {
+  const Handler handler = [](Exchange& exchange) -> awaitable<void> {
+    Response head;
+    co_await exchange.begin(std::move(head), 2);
+    const Send send = [](int, std::uint64_t,
+                         std::uint64_t) -> awaitable<std::optional<std::size_t>> {
+      co_return std::nullopt;
+    };
+    const std::uint64_t sent = co_await exchange.write_by(send, 2);
+    if (sent == 0) co_await exchange.write("ab");
+    co_await exchange.end();
+  };
+  EXPECT_TRUE(exchange_with(handler, kGet + kLast).ends_with("\r\n\r\nab"));
+}
+
 TEST(HttpServer, StreamsWithALength) {
   const Handler stream = [](Exchange& exchange) -> awaitable<void> {
     Response head;

@@ -89,6 +89,13 @@ class OpenFile {
   virtual const FileInfo& info() const = 0;  // as it was when it was opened
   // Bytes from `offset` on; 0 at the end.
   virtual awaitable<std::size_t> read(std::uint64_t offset, std::span<char> out) = 0;
+  // Moves bytes from `offset` on, at most `most`, to a socket that does not block, without reading
+  // them here: how many, 0 when the socket takes none now. Empty: it is not possible, or not any
+  // more; read() tells why.
+  virtual awaitable<std::optional<std::size_t>> send(int /*socket*/, std::uint64_t /*offset*/,
+                                                     std::uint64_t /*most*/) {
+    co_return std::nullopt;
+  }
 };
 
 struct Usage {
