@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "base/error.h"
 #include "base/test_loop.h"
 #include "base/units.h"
@@ -62,6 +64,26 @@ TEST(Within, NestsAndTheShorterTimeCounts) {
   const auto result = loop.run(within(1h, within(1ms, never(ended))));
   ASSERT_TRUE(result);
   EXPECT_FALSE(*result);
+}
+
+awaitable<bool> leaves_and_comes_back(asio::thread_pool& pool) {
+  const auto here = std::this_thread::get_id();
+  auto work = [] { return std::this_thread::get_id(); };
+  const std::thread::id there = co_await on_pool(pool, work);
+  const bool both = there != here && std::this_thread::get_id() == here;
+  co_return both;
+}
+
+awaitable<void> fails_on_pool(asio::thread_pool& pool) {
+  auto work = [] { throw Error{Code::conflict, "failed on purpose"}; };
+  co_await on_pool(pool, work);
+}
+
+TEST(OnPool, WorksThereAndGoesOnHere) {
+  asio::thread_pool pool{1};
+  TestLoop loop;
+  EXPECT_TRUE(loop.run(leaves_and_comes_back(pool)));
+  EXPECT_THROW(loop.run(fails_on_pool(pool)), Error);
 }
 
 TEST(Signal, WakesAllThatWait) {
