@@ -28,8 +28,8 @@ TEST(WriteBehind, WritesEverythingInItsOrder) {
   const os::TestDir dir;
   std::string text;
   for (int i = 0; text.size() < 5'000'000; ++i) text += std::to_string(i) + ' ';
-  asio::thread_pool disk{2};
   TestLoop loop;
+  asio::thread_pool disk{2};  // ends first: it tells the loop
   for (const std::size_t piece : {std::size_t{7001}, std::size_t{300000}, text.size()}) {
     const std::string path = dir / std::to_string(piece);
     WriteBehind writer{loop.executor(), disk, open_new(path)};
@@ -39,8 +39,8 @@ TEST(WriteBehind, WritesEverythingInItsOrder) {
 }
 
 TEST(WriteBehind, TellsWhatFailedAtTheLatestAtItsEnd) {
-  asio::thread_pool disk{2};
   TestLoop loop;
+  asio::thread_pool disk{2};  // ends first: it tells the loop
   const std::string text(3'000'000, 'x');
   for (const std::size_t piece : {std::size_t{1000}, text.size()}) {
     os::Fd full{check(::open("/dev/full", O_WRONLY | O_CLOEXEC), "open")};
@@ -53,8 +53,8 @@ TEST(WriteBehind, TellsWhatFailedAtTheLatestAtItsEnd) {
 TEST(WriteBehind, DroppedItLeavesTheRestToThePool) {
   const os::TestDir dir;
   const std::string text(400'000, 'x');
-  asio::thread_pool disk{1};
   TestLoop loop;
+  asio::thread_pool disk{1};  // ends first: it tells the loop
   {
     WriteBehind writer{loop.executor(), disk, open_new(dir / "file")};
     EXPECT_EQ(loop.run(writer.write(text)), 0);
