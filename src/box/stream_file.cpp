@@ -20,7 +20,7 @@ constexpr int kWidePipe = 512 << 10;     // 128 of them are all that one user ma
 constexpr std::size_t kWorthFinding = 32 << 10;
 constexpr int kMostPeeked = 16 << 10;
 
-// For copies of what is in other pipes; always empty.
+// For a copy of what is in another pipe.
 struct Scratch {
   os::Fd in;
   os::Fd out;
@@ -31,12 +31,6 @@ struct Scratch {
     in = os::Fd{ends[1]};
   }
 };
-
-Scratch& scratch() {
-  thread_local Scratch one;
-  if (!one.in) one = Scratch{};
-  return one;
-}
 
 }  // namespace
 
@@ -191,16 +185,13 @@ bool StreamFile::peek() {
 }
 
 bool StreamFile::copy_from_pipe(std::size_t size) {
-  Scratch& pipe = scratch();
+  const Scratch pipe;
   if (!pipe.in) return false;
   const ssize_t copied = ::tee(pipe_.get(), pipe.in.get(), size, SPLICE_F_NONBLOCK);
-  if (copied <= 0) return false;
-  peeked_.resize(static_cast<std::size_t>(copied));
-  if (::read(pipe.out.get(), peeked_.data(), peeked_.size()) == copied && peeked_.size() == size) {
-    return true;
-  }
+  if (copied != static_cast<ssize_t>(size)) return false;
+  peeked_.resize(size);
+  if (::read(pipe.out.get(), peeked_.data(), size) == copied) return true;
   peeked_.clear();
-  pipe = Scratch{};
   return false;
 }
 
