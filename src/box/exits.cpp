@@ -54,7 +54,7 @@ void GuestSandbox::append_to_log(const std::string& bytes) {
   // could not be read: the next one begins the log anew.
   const bool whole =
       file && ::write(file.get(), all.data(), all.size()) == static_cast<ssize_t>(all.size());
-  if (!whole) logged_ = kMaxLogged;
+  if (!whole) logged_ = kMaxLogged + 1;
 }
 
 // Of several notes the last one counts.
@@ -79,7 +79,7 @@ void GuestSandbox::rewrite_log(const std::string& path) {
   try {
     os::replace_file(path, all, 0600);
   } catch (const Error&) {
-    // As above.
+    logged_ = kMaxLogged + 1;  // as above
   }
 }
 

@@ -4,24 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "box/output.h"
+#include "box/test_pipe.h"
 #include "os/test_dir.h"
 
 namespace tb::box {
 namespace {
-
-struct Pipe {
-  os::Fd in;   // the read end
-  os::Fd out;  // the write end
-  Pipe() {
-    int ends[2];
-    check(::pipe2(ends, O_CLOEXEC), "pipe2");
-    in = os::Fd{ends[0]};
-    out = os::Fd{ends[1]};
-  }
-  void say(std::string_view text) const {
-    ASSERT_EQ(::write(out.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
-  }
-};
 
 TEST(Output, ManyBytesAreFoundInTheirFileWhichStaysOpenForTheirReader) {
   os::TestDir dir;

@@ -8,30 +8,13 @@
 #include <random>
 
 #include "base/codec.h"
+#include "box/test_pipe.h"
 #include "os/test_dir.h"
 
 namespace tb::box {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Pipe {
-  os::Fd in;   // the read end
-  os::Fd out;  // the write end
-  Pipe() {
-    int ends[2];
-    check(::pipe2(ends, O_CLOEXEC), "pipe2");
-    in = os::Fd{ends[0]};
-    out = os::Fd{ends[1]};
-  }
-  void say(std::string_view text) const {
-    ASSERT_EQ(::write(out.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
-  }
-};
-
-OutputLimits limits(std::uint64_t inline_bytes, std::uint64_t stored) {
-  return {.inline_bytes = Bytes{inline_bytes}, .stored = Bytes{stored}};
-}
 
 std::string letters(std::size_t count) {
   std::string text(count, 'a');
