@@ -207,6 +207,26 @@ box.out("true")
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_thread_whose_call_ends_with_the_interpreter_says_nothing(state):
+    before = """
+import atexit
+waiting = []
+# Registered before the engine's handler, it runs after that: until then the thread has time.
+atexit.register(lambda: waiting[0].join(10) or print(waiting[0].is_alive()))
+"""
+    text = (
+        PROGRAM
+        + """
+box = Box(engine, "ending")
+waiting.append(threading.Thread(target=box.execute, args=("touch s; sleep 1000",), daemon=True))
+waiting[0].start()
+box.out("until [ -e s ]; do sleep 0.05; done")
+"""
+    )
+    done = run_program(text, state, before=before, env=SUPPORT, timeout=30)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "False\n", "")
+
+
 def test_the_keeper_ends_with_its_last_client_and_files_stay():
     with state_dir() as where:
         text = (

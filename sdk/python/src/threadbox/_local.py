@@ -26,7 +26,7 @@ from ._engine import (
     SessionSpec,
     Stream,
 )
-from ._local_base import HALF
+from ._local_base import HALF, interpreter_ends
 from ._local_calls import LoopCalls
 from ._local_code import LocalCode
 from ._local_files import PIECE, LocalFiles
@@ -227,6 +227,7 @@ def _give_back(native: NativeEngine) -> None:
 @atexit.register
 def _close_all() -> None:
     """Before the interpreter ends: then nothing of the library runs any more."""
+    interpreter_ends()
     with _lock:
         engines = list(_engines.values())
         _engines.clear()

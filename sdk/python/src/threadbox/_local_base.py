@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
@@ -15,6 +16,19 @@ from ._native import Engine as NativeEngine
 from ._native import EngineError
 
 HALF = 1.0  # seconds that half a character waits for its other half
+
+_ending = threading.Event()  # the interpreter
+
+
+def interpreter_ends() -> None:
+    """Only daemon threads are left beside the main one. Their calls fail as the engines close, and
+    nobody wants to read of that."""
+    _ending.set()
+
+
+def _leave_quietly() -> None:
+    if _ending.is_set() and threading.current_thread() is not threading.main_thread():
+        raise SystemExit
 
 
 class LocalBase:
@@ -38,6 +52,7 @@ class LocalBase:
                 return self._native.call(operation, *arguments)
             return await self._calls(operation, *arguments)
         except EngineError as problem:
+            _leave_quietly()
             raise translate(problem, name) from None
 
     async def events_of(self, session_id: str, number: int) -> AsyncGenerator[Event, None]:
