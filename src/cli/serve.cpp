@@ -146,6 +146,8 @@ class Program {
     const jail::Welcome welcome = co_await provider_.hello();
     for (const jail::Barrier& row : welcome.barriers) {
       service_.isolation.push_back({row.name, state_name(row.state), row.detail});
+      if (row.state == 2)
+        log(LogLevel::warning, "barrier_missing", {{"barrier", row.name}, {"why", row.detail}});
     }
     if (!welcome.cleaned.empty()) log(LogLevel::warning, "cleaned_up", {{"what", welcome.cleaned}});
     co_await hooks_.open();

@@ -11,8 +11,10 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <memory>
+#include <thread>
 
 #include "jail/places.h"
 #include "jail/wire.h"
@@ -30,6 +32,9 @@ constexpr Bytes kStep = 2_GiB;
 constexpr Bytes kAhead = 1_GiB;        // free room in the pool that growing keeps up
 constexpr Bytes kHostReserve = 2_GiB;  // never taken from the host's disk
 constexpr Bytes kReserve = 128_MiB;    // in the pool: below it nobody new comes in
+
+constexpr int kTries = 3;  // to make a pool
+constexpr std::chrono::milliseconds kPause{100};
 
 constexpr const char* kParts[] = {"workspace", "tmp", "home", "sandbox"};
 // What agents expect in /sandbox; workspace is the workspace itself.
@@ -103,6 +108,17 @@ void fill_tree(const Disk::Tree& tree, std::uint32_t tenant) {
   }
 }
 
+void make_image(const std::string& path) {
+  const os::Fd image{
+      check(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600), "open " + path)};
+  // Allocated for real: a sparse image turns read-only for everybody when the host fills up.
+  if (host_free(image) < kFirstSize + kHostReserve) {
+    throw Error{Code::exhausted, "less than 4 GiB free on the state directory's disk"};
+  }
+  check(::fallocate(image.get(), 0, 0, static_cast<off_t>(kFirstSize.count)), "allocate " + path);
+  run({"mkfs.btrfs", "-q", "-K", "-m", "single", "-d", "single", path});
+}
+
 os::Fd open_directory(int parent, const std::string& name) {
   return os::Fd{os::attempt("open " + name, [&] {
     return ::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -121,14 +137,14 @@ Disk::Disk(const std::string& dir, bool privileged) {
     why_plain_ = "a pool with quotas needs root";
   } else if (!has_pool && fs::exists(plain) && !fs::is_empty(plain)) {
     why_plain_ = "it began without a pool, and " + plain + " still holds files";
-  } else {
+  } else if (has_pool) {
     try {
       open_pool(dir);
     } catch (const Error& error) {
-      if (has_pool)
-        throw Error{error.code(), "the pool can't be opened: " + std::string{error.what()}};
-      why_plain_ = error.what();
+      throw Error{error.code(), "the pool can't be opened: " + std::string{error.what()}};
     }
+  } else {
+    make_pool(dir);
   }
   if (kind_ == Kind::btrfs) return;
   root_path_ = plain;
@@ -142,25 +158,34 @@ Disk::~Disk() {
   if (kind_ == Kind::btrfs) ::umount2(root_path_.c_str(), MNT_DETACH);
 }
 
-void Disk::open_pool(const std::string& dir) {
-  image_path_ = dir + "/pool.img";
-  const bool fresh = !fs::exists(image_path_);
-  image_ = os::Fd{check(::open(image_path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600),
-                        "open " + image_path_)};
-  if (fresh) {
+void Disk::make_pool(const std::string& dir) {
+  // What stands in the way may be gone in a moment, and without a pool there is no limit for as
+  // long as this keeper runs.
+  for (int tries = kTries; tries > 0 && kind_ == Kind::plain; --tries) {
     try {
-      // Allocated for real: a sparse image turns read-only for everybody when the host fills up.
-      if (host_free(image_) < kFirstSize + kHostReserve) {
-        throw Error{Code::exhausted, "less than 4 GiB free on the state directory's disk"};
-      }
-      check(::fallocate(image_.get(), 0, 0, static_cast<off_t>(kFirstSize.count)),
-            "allocate " + image_path_);
-      run({"mkfs.btrfs", "-q", "-K", "-m", "single", "-d", "single", image_path_});
-    } catch (...) {
-      ::unlink(image_path_.c_str());
-      throw;
+      make_image(dir + "/pool.img");
+      open_pool(dir);
+    } catch (const Error& error) {
+      why_plain_ = error.what();
+      drop_pool(dir);
+      if (tries > 1) std::this_thread::sleep_for(kPause);
     }
   }
+}
+
+// Leaves nothing that the next keeper would take for a pool.
+void Disk::drop_pool(const std::string& dir) {
+  kind_ = Kind::plain;
+  root_.reset();
+  ::umount2((dir + "/pool").c_str(), MNT_DETACH);
+  device_ = {};
+  image_.reset();
+  ::unlink((dir + "/pool.img").c_str());
+}
+
+void Disk::open_pool(const std::string& dir) {
+  image_path_ = dir + "/pool.img";
+  image_ = os::Fd{check(::open(image_path_.c_str(), O_RDWR | O_CLOEXEC), "open " + image_path_)};
   device_ = os::loop::attach(image_);
   root_path_ = dir + "/pool";
   fs::create_directories(root_path_);

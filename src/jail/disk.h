@@ -60,7 +60,9 @@ class Disk {
   void tidy();
 
  private:
+  void make_pool(const std::string& dir);
   void open_pool(const std::string& dir);
+  void drop_pool(const std::string& dir);
   bool grow(Bytes step);
   Bytes free_room() const;
   void make_tree(const os::Fd& parent, const std::string& name);

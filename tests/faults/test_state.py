@@ -222,9 +222,37 @@ def on_small_disk(binary):
             server.remove()
 
 
+MKFS = shutil.which("mkfs.btrfs", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+
+
+def failing_mkfs(folder, times):
+    """A PATH whose mkfs.btrfs fails so often before it works."""
+    program = folder / "mkfs.btrfs"
+    program.write_text(f"#!/bin/sh\necho x >> {folder}/tries\n"
+                       f"[ $(wc -l < {folder}/tries) -gt {times} ] && exec {MKFS} \"$@\"\nexit 1\n")
+    program.chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
+
+
+def test_what_stands_in_the_way_of_a_pool_for_a_moment_costs_no_limit(start_server, tmp_path):
+    server = start_server(PATH=failing_mkfs(tmp_path, 2))
+    assert server.health()["isolation"]["barriers"]["disk limit"] == "present"
+    assert len((tmp_path / "tries").read_text()) == 6, "it was tried three times"
+
+
+def test_a_pool_that_could_not_be_made_leaves_nothing_of_it(start_server, tmp_path):
+    server = start_server(PATH=failing_mkfs(tmp_path, 1000), POOL_SIZE=0)
+    assert "mkfs.btrfs failed" in server.log()
+    assert os.listdir(server.state_dir + "/disk") == ["trees"]
+    server.stop()
+    server.restart(PATH=os.environ["PATH"])
+    assert server.health()["isolation"]["barriers"]["disk limit"] == "present"
+
+
 def test_FT11_a_disk_too_small_for_the_pool_is_said_and_it_works_without(on_small_disk):
     server = on_small_disk.start()
     assert "disk limit missing" in server.lines[1]
+    assert "barrier_missing" in server.log() and "4 GiB" in server.log()
     assert server.health()["isolation"]["level"] == "degraded"
     assert server.health()["isolation"]["barriers"]["disk limit"] == "missing"
     session = server.create("t")
