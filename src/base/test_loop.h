@@ -65,6 +65,16 @@ class TestLoop {
     }
     return outcome->get();
   }
+  // Whether it comes to that within five seconds.
+  template <class Condition>
+  bool until(Condition condition) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{5};
+    while (!condition() && std::chrono::steady_clock::now() < deadline) {
+      io_.restart();
+      io_.run_one_until(deadline);
+    }
+    return condition();
+  }
   template <class T>
   T run(awaitable<T> task) {
     return finish(start(std::move(task)));

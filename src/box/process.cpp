@@ -13,66 +13,19 @@
 namespace tb::box {
 namespace {
 
-constexpr int kTimeoutCode = 124;  // as timeout(1) has it
+constexpr auto kStoreDelay = 2ms;  // for the first of what a command prints
 
-sandbox::Cause translate(guest::Cause cause) {
-  switch (cause) {
-    case guest::Cause::exited: return sandbox::Cause::exited;
-    case guest::Cause::signal: return sandbox::Cause::signal;
-    case guest::Cause::timeout: return sandbox::Cause::timeout;
-    case guest::Cause::oom: return sandbox::Cause::oom;
-    case guest::Cause::killed: return sandbox::Cause::killed;
-  }
-  return sandbox::Cause::lost;
-}
+struct Listening {
+  explicit Listening(unsigned& count) : count_(count) { ++count_; }
+  ~Listening() { --count_; }
+  Listening(const Listening&) = delete;
+  Listening& operator=(const Listening&) = delete;
+
+ private:
+  unsigned& count_;
+};
 
 }  // namespace
-
-Error explain(const guest::Failure& failure) {
-  const std::string why = std::strerror(failure.number);
-  if (failure.step == "cwd") return {Code::invalid, "cwd: " + why};
-  if (failure.step == "exec") {
-    return {Code::invalid, failure.number == E2BIG ? "the command and its environment are too long"
-                                                   : "the program can't be executed: " + why};
-  }
-  if (failure.number == EBUSY) return {Code::conflict, "another command runs in the shell"};
-  if (failure.step == "find the shell") return {Code::conflict, "the shell is closed"};
-  if (failure.number == ECONNRESET) {
-    // It may have begun: whether to run it again is the caller's to say.
-    return {Code::unavailable, "the sandbox ended while the command was started"};
-  }
-  if (failure.step == "fork" && failure.number == EAGAIN) {
-    return {Code::limited, "the sandbox has reached its limit of processes"};
-  }
-  if (failure.number == EAGAIN || failure.number == ENOMEM || failure.number == EMFILE ||
-      failure.number == ENOSPC) {  // all terminals are taken
-    return {Code::limited, "the sandbox can't " + failure.step + ": " + why};
-  }
-  return {Code::internal, "the sandbox can't " + failure.step + ": " + why};
-}
-
-sandbox::Exit translate(const guest::Exited& exited) {
-  struct Row {
-    std::uint32_t bit;
-    const char* name;
-  };
-  constexpr Row kLimits[] = {{guest::kHitMemory, "memory"},
-                             {guest::kHitPids, "pids"},
-                             {guest::kHitCpu, "cpu"},
-                             {guest::kHitDisk, "disk"}};
-  sandbox::Exit exit;
-  exit.signal = exited.signal;
-  exit.cause = translate(exited.cause);
-  exit.code = exited.signal != 0 ? 128 + exited.signal : exited.code;
-  if (exit.cause == sandbox::Cause::timeout) exit.code = kTimeoutCode;
-  for (const Row& row : kLimits) {
-    if (exited.limits_hit & row.bit) exit.limits_hit.emplace_back(row.name);
-  }
-  exit.wall = std::chrono::microseconds{exited.wall_us};
-  exit.cpu = std::chrono::microseconds{exited.cpu_us};
-  exit.peak_memory = Bytes{exited.peak_bytes};
-  return exit;
-}
 
 GuestProcess::GuestProcess(asio::any_io_executor executor, std::uint32_t id,
                            const std::string& path, const OutputLimits& limits, Tell tell,
@@ -109,8 +62,8 @@ void GuestProcess::started(const guest::Started& started, os::Fd fds[3]) {
   // Most commands are over when we hear of them: the next message says so.
   asio::post(executor_, [self = weak_from_this()] {
     const auto process = self.lock();
-    const bool watched = process && (process->pipes_[0] || process->pipes_[1]);
-    if (process && !watched) process->watch_both();
+    const bool watched = process && (process->watched_[0].pipe || process->watched_[1].pipe);
+    if (process && !watched && !process->exit_) process->watch_both();
   });
   // An earlier server's, which had not yet stored all that it printed, or not said so.
   if (exit_) released_ = 0;
@@ -225,29 +178,45 @@ void GuestProcess::watch_both() {
 void GuestProcess::watch(Stream which) {
   StreamFile& file = output_.stream(which);
   if (file.at_end() || !file.source()) return;
-  auto& pipe = pipes_[which == Stream::err];
-  if (!pipe) pipe.emplace(executor_, file.source().get());
-  pipe->async_wait(asio::posix::stream_descriptor::wait_read,
-                   [self = weak_from_this(), which](boost::system::error_code error) {
-                     if (error) return;
-                     if (auto process = self.lock()) process->on_readable(which);
-                   });
+  Watched& watched = watched_[which == Stream::err];
+  if (watched.waits) return;
+  if (!watched.pipe) watched.pipe.emplace(executor_, file.source().get());
+  watched.waits = true;
+  watched.pipe->async_wait(asio::posix::stream_descriptor::wait_read,
+                           [self = weak_from_this(), which](boost::system::error_code error) {
+                             if (error) return;
+                             if (auto process = self.lock()) process->on_readable(which);
+                           });
 }
 
+// To store it takes longer than most commands do after they have printed: unless somebody waits for
+// output, it is worth waiting for the end.
 void GuestProcess::on_readable(Stream which) {
-  auto& pipe = pipes_[which == Stream::err];
-  if (!pipe) return;
+  Watched& watched = watched_[which == Stream::err];
+  watched.waits = false;
+  if (!watched.pipe) return;
+  if (!printed_ && !exit_ && listeners_ == 0) return store_soon();
+  store_readable();
+}
+
+void GuestProcess::store_soon() {
+  if (storing_) return;  // the other stream has something, too
+  storing_.emplace(executor_, kStoreDelay);
+  storing_->async_wait([self = weak_from_this()](boost::system::error_code error) {
+    const auto process = self.lock();
+    if (process && !error && !process->exit_) process->store_readable();
+  });
+}
+
+void GuestProcess::store_readable() {
+  printed_ = true;
+  storing_.reset();
   output_.drain();
   for (const Stream stream : {Stream::out, Stream::err}) {
-    auto& watched = pipes_[stream == Stream::err];
-    if (watched && output_.stream(stream).at_end()) {
-      watched->release();
-      watched.reset();
-      output_.stream(stream).close_pipe();
-    }
+    if (output_.stream(stream).at_end()) stop_watching(stream);
   }
-  close_ended();  // one that is not watched, too
-  if (pipe) watch(which);
+  close_ended();
+  watch_both();
   if (exit_) output_.close_files();  // background output is rare: no descriptor waits for it
   release();
   changed_.notify_all();
@@ -255,6 +224,7 @@ void GuestProcess::on_readable(Stream which) {
 
 void GuestProcess::stop_following() {
   stop_watching();
+  storing_.reset();
   output_.drain();
   output_.abandon();
   release();
@@ -262,17 +232,22 @@ void GuestProcess::stop_following() {
 }
 
 void GuestProcess::stop_watching() {
-  for (auto& pipe : pipes_) {
-    if (!pipe) continue;
-    pipe->release();
-    pipe.reset();
-  }
+  stop_watching(Stream::out);
+  stop_watching(Stream::err);
+}
+
+void GuestProcess::stop_watching(Stream which) {
+  Watched& watched = watched_[which == Stream::err];
+  if (watched.pipe) watched.pipe->release();
+  watched.pipe.reset();
+  watched.waits = false;
 }
 
 void GuestProcess::exited(const guest::Exited& exit) {
   // All that it printed before its end is in the pipes by now. What goes on printing in the
   // background is followed further.
   stop_watching();
+  storing_.reset();
   if (input_) input_->close();
   if (info_.terminal) {
     // With its leader's end a terminal hangs up: nobody can print on it any more, but somebody may
@@ -284,7 +259,8 @@ void GuestProcess::exited(const guest::Exited& exit) {
   }
   set_exit(translate(exit));
   close_ended();
-  watch_both();
+  // Nobody else has its streams, most likely, and they end in a moment: store_output() looks.
+  if (listeners_ > 0) watch_both();
   changed_.notify_all();
   // After those who waited have had their turn.
   asio::post(executor_, [self = shared_from_this()] { self->output_.close_files(); });
@@ -298,7 +274,7 @@ void GuestProcess::close_ended() {
 }
 
 void GuestProcess::store_output() {
-  if (!output_.peeked()) return;
+  if (!output_waits()) return;
   stop_watching();
   output_.drain();
   close_ended();
@@ -343,6 +319,7 @@ void GuestProcess::lost() {
 
 void GuestProcess::detach() {
   stop_watching();
+  storing_.reset();
   detached_ = true;
   if (input_) input_->close();
   for (const Stream stream : {Stream::out, Stream::err}) output_.stream(stream).close_pipe();
@@ -384,6 +361,8 @@ awaitable<sandbox::Exit> GuestProcess::wait() {
 
 awaitable<void> GuestProcess::wait_output(Stream stream, std::uint64_t offset) {
   const auto self = shared_from_this();
+  const Listening listening{listeners_};
+  if (storing_ && !exit_) store_readable();
   while (output_.total(stream) <= offset && !output_ended(stream)) {
     if (detached_) throw sandbox::Detached{};
     co_await changed_.wait();

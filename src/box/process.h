@@ -100,8 +100,8 @@ class GuestProcess : public sandbox::Process, public std::enable_shared_from_thi
   // Follows them no further.
   void stop_following();
   std::uint64_t stored() const { return output_.stored(); }
-  // What it printed waits for store_output().
-  bool output_waits() const { return output_.peeked(); }
+  // What it printed, or the end of that, waits for store_output().
+  bool output_waits() const { return output_.peeked() || lingers(); }
   void remove_files() const {
     if (output_.on_disk()) Output::remove_files(path_);
   }
@@ -111,7 +111,10 @@ class GuestProcess : public sandbox::Process, public std::enable_shared_from_thi
   void watch_both();
   void close_ended();
   void on_readable(Stream which);
+  void store_soon();
+  void store_readable();
   void stop_watching();
+  void stop_watching(Stream which);
   void release();
   void set_exit(sandbox::Exit exit);
   std::function<void()> when_input_closes();
@@ -136,7 +139,14 @@ class GuestProcess : public sandbox::Process, public std::enable_shared_from_thi
   bool carried_ = false;
   std::function<void(unsigned, unsigned)> resize_;
   std::uint64_t acknowledged_[2] = {0, 0};
-  std::optional<asio::posix::stream_descriptor> pipes_[2];
+  struct Watched {
+    std::optional<asio::posix::stream_descriptor> pipe;
+    bool waits = false;  // for something to read
+  };
+  Watched watched_[2];
+  unsigned listeners_ = 0;  // who wait for output, not only for the end
+  bool printed_ = false;    // what it printed first was stored, or will be soon
+  std::optional<asio::steady_timer> storing_;
 };
 
 sandbox::Exit translate(const guest::Exited& exited);

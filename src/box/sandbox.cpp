@@ -40,6 +40,8 @@ void GuestSandbox::receive(std::string_view message, std::span<os::Fd> passed) {
     told_started(in, passed);
   } else if (type == guest::Message::exited) {
     told_exited(in);
+  } else if (type == guest::Message::both) {
+    told_both(in, passed);
   } else if (type == guest::Message::shell) {
     told_shell(in);
   } else if (type == guest::Message::ready) {
@@ -79,6 +81,18 @@ void GuestSandbox::told_started(Reader& in, std::span<os::Fd> passed) {
   if (to_be_told_ > 0 && --to_be_told_ == 0) all_told();
 }
 
+void GuestSandbox::told_both(Reader& in, std::span<os::Fd> passed) {
+  const std::string first = in.bytes();
+  const std::string second = in.bytes();
+  Reader started{first}, exited{second};
+  const bool good = in.done() &&
+                    static_cast<guest::Message>(started.u8()) == guest::Message::started &&
+                    static_cast<guest::Message>(exited.u8()) == guest::Message::exited;
+  if (!good) return;
+  told_started(started, passed);
+  told_exited(exited);
+}
+
 // What an earlier server had started and nobody tells of ended with the sandbox that it ran in.
 void GuestSandbox::all_told() {
   for (const auto& [id, process] : processes_) {
@@ -114,8 +128,11 @@ void GuestSandbox::note_exit(const std::shared_ptr<GuestProcess>& process,
   if (!alive_) return;
   forget_old();                // before the log is written: it is told there
   log_exit(exited, *process);  // before the guest is told to forget it
-  process->noted();
-  if (process->output_waits()) store_later(process);
+  if (process->output_waits()) {
+    store_later(process);
+  } else {
+    process->noted();
+  }
 }
 
 // Until then it is in the guest's pipe, and the next server would find it there.
@@ -125,20 +142,19 @@ void GuestSandbox::store_later(const std::shared_ptr<GuestProcess>& process) {
     const auto sandbox = self.lock();
     if (!sandbox || sandbox->find_process(process->id()) != process) return;
     process->store_output();
+    process->noted();  // not before: both are told in one word
     sandbox->forget_old();
     if (sandbox->alive_ && !sandbox->forgotten_.empty()) sandbox->append_to_log({});
   });
 }
 
 std::shared_ptr<GuestProcess> GuestSandbox::make_process(std::uint32_t id, Earlier earlier) {
-  if (!dir_made_) {
-    std::filesystem::create_directories(settings_.output_dir);
-    dir_made_ = true;
-  }
+  make_dir();
   auto tell = [self = weak_from_this()](std::string message) {
     if (auto sandbox = self.lock()) sandbox->tell(std::move(message));
   };
   const std::string path = settings_.output_dir + "/" + std::to_string(id);
+  unended_.push_back(id);
   return std::make_shared<GuestProcess>(executor_, id, path, settings_.output, std::move(tell),
                                         earlier);
 }
@@ -219,8 +235,16 @@ awaitable<std::shared_ptr<sandbox::Process>> GuestSandbox::start(sandbox::Comman
   co_return process;
 }
 
+void GuestSandbox::make_dir() {
+  if (std::exchange(dir_made_, true)) return;
+  std::filesystem::create_directories(settings_.output_dir);
+}
+
 void GuestSandbox::expect_command() {
   expects_command_ = true;
+  // Its first command need not wait for that.
+  make_dir();
+  append_to_log({});
   const bool any = settings_.ahead.count() > 0;
   ask_for_shell(any ? Milliseconds::max() : Milliseconds{0});
 }
@@ -256,6 +280,18 @@ std::vector<std::shared_ptr<sandbox::Process>> GuestSandbox::processes() const {
   std::vector<std::shared_ptr<sandbox::Process>> list;
   list.reserve(processes_.size());
   for (const auto& [id, process] : processes_) list.push_back(process);
+  return list;
+}
+
+// Most that are kept have ended: they need not be looked at for each command.
+std::vector<std::shared_ptr<sandbox::Process>> GuestSandbox::running() const {
+  std::vector<std::shared_ptr<sandbox::Process>> list;
+  std::erase_if(unended_, [&](std::uint32_t id) {
+    const auto process = find_process(id);
+    const bool runs = process && !process->exit();
+    if (runs) list.push_back(process);
+    return !runs;
+  });
   return list;
 }
 

@@ -43,6 +43,7 @@ class GuestSandbox : public sandbox::Sandbox, public std::enable_shared_from_thi
   awaitable<std::shared_ptr<sandbox::Process>> start(sandbox::Command command) override;
   std::shared_ptr<sandbox::Process> find_process(std::uint32_t id) const override;
   std::vector<std::shared_ptr<sandbox::Process>> processes() const override;
+  std::vector<std::shared_ptr<sandbox::Process>> running() const override;
   void expect_command() override;
   void notified(std::uint32_t process) override;
   // ---- shell.cpp ----
@@ -74,6 +75,7 @@ class GuestSandbox : public sandbox::Sandbox, public std::enable_shared_from_thi
 
   void told_started(Reader& in, std::span<os::Fd> passed);
   void told_exited(Reader& in);
+  void told_both(Reader& in, std::span<os::Fd> passed);
   void told_shell(Reader& in);
   bool told_no_shell(const guest::Failure& failure);
   std::shared_ptr<GuestShell> make_shell(std::uint32_t id);
@@ -83,6 +85,7 @@ class GuestSandbox : public sandbox::Sandbox, public std::enable_shared_from_thi
   void store_later(const std::shared_ptr<GuestProcess>& process);
   void forget_old();
   void ask_for_shell(Milliseconds wait);
+  void make_dir();
   // ---- exits.cpp ----
   void log_exit(const guest::Exited& exited, const GuestProcess& process);
   void append_to_log(const std::string& bytes);
@@ -113,6 +116,7 @@ class GuestSandbox : public sandbox::Sandbox, public std::enable_shared_from_thi
   std::string forgotten_;  // records of those that the log does not know to be gone
   unsigned logged_ = 0;
   std::map<std::uint32_t, std::shared_ptr<GuestProcess>> processes_;
+  mutable std::vector<std::uint32_t> unended_;  // and some that have: looked at, they go
   std::map<std::uint32_t, std::shared_ptr<GuestShell>> shells_;
 };
 

@@ -74,6 +74,7 @@ awaitable<std::shared_ptr<sandbox::Sandbox>> NativeProvider::create(sandbox::San
   create.limits.disk = spec.limits.disk.count;
   create.limits.cpu_quota = spec.limits.cpu_quota;
   create.limits.pids = spec.limits.pids;
+  create.helpers = ahead_.count() > 0 ? 1 : 0;  // the shell that others are copied from
   create.limits.open_files = spec.limits.open_files;
   create.ttl_ms = static_cast<std::uint64_t>(spec.idle.count());
   create.label = spec.label;

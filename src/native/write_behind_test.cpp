@@ -14,6 +14,17 @@ os::Fd open_new(const std::string& path) {
   return os::Fd{check(::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600), "open")};
 }
 
+// Ends before the loop that it tells, which has heard all of it by then.
+struct Disk {
+  Disk(TestLoop& told, unsigned threads) : loop(told), pool(threads) {}
+  ~Disk() {
+    pool.join();
+    loop.settle();
+  }
+  TestLoop& loop;
+  asio::thread_pool pool;
+};
+
 // What it says at last.
 awaitable<int> write_pieces(WriteBehind& writer, std::string_view text, std::size_t piece) {
   for (std::size_t at = 0; at < text.size(); at += piece) {
@@ -29,10 +40,10 @@ TEST(WriteBehind, WritesEverythingInItsOrder) {
   std::string text;
   for (int i = 0; text.size() < 5'000'000; ++i) text += std::to_string(i) + ' ';
   TestLoop loop;
-  asio::thread_pool disk{2};  // ends first: it tells the loop
+  Disk disk{loop, 2};
   for (const std::size_t piece : {std::size_t{7001}, std::size_t{300000}, text.size()}) {
     const std::string path = dir / std::to_string(piece);
-    WriteBehind writer{loop.executor(), disk, open_new(path)};
+    WriteBehind writer{loop.executor(), disk.pool, open_new(path)};
     EXPECT_EQ(loop.run(write_pieces(writer, text, piece)), 0);
     EXPECT_TRUE(os::read_file(path, text.size() + 1) == text) << piece;
   }
@@ -40,11 +51,11 @@ TEST(WriteBehind, WritesEverythingInItsOrder) {
 
 TEST(WriteBehind, TellsWhatFailedAtTheLatestAtItsEnd) {
   TestLoop loop;
-  asio::thread_pool disk{2};  // ends first: it tells the loop
+  Disk disk{loop, 2};
   const std::string text(3'000'000, 'x');
   for (const std::size_t piece : {std::size_t{1000}, text.size()}) {
     os::Fd full{check(::open("/dev/full", O_WRONLY | O_CLOEXEC), "open")};
-    WriteBehind writer{loop.executor(), disk, std::move(full)};
+    WriteBehind writer{loop.executor(), disk.pool, std::move(full)};
     EXPECT_EQ(loop.run(write_pieces(writer, text, piece)), ENOSPC) << piece;
     EXPECT_EQ(loop.run(writer.write("more")), ENOSPC);
   }
@@ -54,12 +65,12 @@ TEST(WriteBehind, DroppedItLeavesTheRestToThePool) {
   const os::TestDir dir;
   const std::string text(400'000, 'x');
   TestLoop loop;
-  asio::thread_pool disk{1};  // ends first: it tells the loop
+  Disk disk{loop, 1};
   {
-    WriteBehind writer{loop.executor(), disk, open_new(dir / "file")};
+    WriteBehind writer{loop.executor(), disk.pool, open_new(dir / "file")};
     EXPECT_EQ(loop.run(writer.write(text)), 0);
   }
-  disk.join();
+  disk.pool.join();
   loop.settle();
   EXPECT_EQ(os::read_file(dir / "file").size(), text.size());
 }

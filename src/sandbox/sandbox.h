@@ -210,6 +210,12 @@ class Sandbox {
   virtual std::shared_ptr<Process> find_process(std::uint32_t id) const = 0;
   // Running ones and those whose output is still kept, oldest first.
   virtual std::vector<std::shared_ptr<Process>> processes() const = 0;
+  // Those of them that have not ended.
+  virtual std::vector<std::shared_ptr<Process>> running() const {
+    auto list = processes();
+    std::erase_if(list, [](const auto& process) { return process->exit().has_value(); });
+    return list;
+  }
   // Somebody will get it, and then command something: what can be done ahead of that may be.
   virtual void expect_command() {}
   // Its end is told to whom notify_url names: the next server need not.

@@ -67,7 +67,8 @@ struct Session {
   std::chrono::steady_clock::time_point renewed = {};
   std::chrono::steady_clock::time_point used_until = {};  // idle time begins then at the earliest
   bool to_be_told = false;  // to the keeper and the store: its last activity
-  bool worked_on = false;   // since they were told
+  std::chrono::steady_clock::time_point told = std::chrono::steady_clock::now();
+  bool worked_on = false;  // since they were told
   // It was made or found then, or could not be put away.
   std::chrono::steady_clock::time_point kept_awake = std::chrono::steady_clock::now();
 

@@ -48,6 +48,7 @@ Sessions::Sessions(asio::any_io_executor executor, Parts parts, Settings setting
       pool_(executor, parts.providers,
             with_kind(std::move(settings.pool), default_policy(), parts.providers),
             &parts.events.metrics()),
+      touched_timer_(executor),
       gone_(executor),
       tasks_(executor, [](const std::string& name, std::exception_ptr) {
         log(LogLevel::debug, "task_ended", {{"task", name}});

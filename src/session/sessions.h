@@ -183,6 +183,7 @@ class Sessions {
   void insert(std::shared_ptr<Session> session);
   void erase(const std::shared_ptr<Session>& session);
   void touch(Session& session, Milliseconds more = Milliseconds{0});
+  void tell_touched();
   void tell_touched(const std::string& id);
   void lengthen(Session& session, Milliseconds more);
   void tell_keeper(Session& session);
@@ -246,7 +247,9 @@ class Sessions {
   std::unordered_map<std::string, std::shared_ptr<Creation>> waking_;    // by session
   std::unordered_map<std::string, std::shared_ptr<Creation>> starting_;  // by session and key
   std::unordered_map<std::string, Destination> moved_;                   // by session
-  Signal gone_;                                                          // a sandbox of ours is
+  std::vector<std::string> touched_;                                     // and nobody was told yet
+  asio::steady_timer touched_timer_;
+  Signal gone_;  // a sandbox of ours is
   // Ends with us: what is posted may come later.
   std::shared_ptr<const bool> lives_ = std::make_shared<const bool>(true);
   TaskGroup tasks_;

@@ -226,11 +226,12 @@ TEST(Sessions, ACommandRenewsTheTime) {
   command.script = "sleep";
   command.timeout = 10min;
   const auto running = world.loop.start(world.sessions.execute(session, std::move(command), {}));
-  EXPECT_GE(world.provider.idle.at(session->id), session->spec.idle + 10min);
+  const auto told = [&] { return world.provider.idle.at(session->id); };
+  EXPECT_TRUE(world.loop.until([&] { return told() >= session->spec.idle + 10min; }));
   world.provider.sandboxes.at(session->id)->started[0]->end({});
   world.loop.settle();
   EXPECT_TRUE(running->over);
-  EXPECT_EQ(world.provider.idle.at(session->id), session->spec.idle);
+  EXPECT_TRUE(world.loop.until([&] { return told() == session->spec.idle; }));
 }
 
 TEST(Sessions, RemovingOneEndsTheCommandsThatWaitInIt) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What keeps a session from being idle.
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -14,6 +16,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr Milliseconds kUsedPeriod = 1s;  // how often sessions in use are looked at
 constexpr Milliseconds kUsedMargin = 3 * kUsedPeriod;
+constexpr Milliseconds kTellDelay = 3ms;
+constexpr Milliseconds kShortIdle = 1min;
 
 }  // namespace
 
@@ -21,9 +25,8 @@ constexpr Milliseconds kUsedMargin = 3 * kUsedPeriod;
 bool Sessions::in_use(const Session& session) {
   if (session.uses > 0) return true;
   if (!session.sandbox) return false;
-  for (const auto& process : session.sandbox->processes()) {
-    const bool waits = process->info().tag.starts_with(kInterpreterTag);
-    if (!process->exit() && !waits) return true;
+  for (const auto& process : session.sandbox->running()) {
+    if (!process->info().tag.starts_with(kInterpreterTag)) return true;
   }
   return false;
 }
@@ -74,21 +77,37 @@ awaitable<std::shared_ptr<sandbox::Shell>> Sessions::open_shell(std::shared_ptr<
   co_return co_await used.sandbox().open_shell(std::move(spec));
 }
 
-// Others hear of it once what is under way has been sent: a command to its sandbox, an answer.
+// Others hear of it a little later: what is under way now, a command to its sandbox or an answer,
+// need not wait for that, and one word is enough for the begin and the end of most commands.
 void Sessions::touch(Session& session, Milliseconds more) {
   session.last_activity = std::chrono::system_clock::now();
   lengthen(session, more);
   session.worked_on = session.worked_on || more == Milliseconds{0};
   if (std::exchange(session.to_be_told, true)) return;
-  asio::post(executor_, [this, lives = std::weak_ptr{lives_}, id = session.id] {
-    if (!lives.expired()) tell_touched(id);
-  });
+  touched_.push_back(session.id);
+  const auto tell = [this, lives = std::weak_ptr{lives_}](auto...) {
+    if (!lives.expired()) tell_touched();
+  };
+  // If we ended now, the keeper should not end it before the next server is there.
+  const bool urgent =
+      session.spec.idle < kShortIdle || Clock::now() - session.told > session.spec.idle / 4;
+  if (urgent) {
+    asio::post(executor_, tell);
+  } else if (touched_.size() == 1) {
+    touched_timer_.expires_after(kTellDelay);
+    touched_timer_.async_wait(tell);
+  }
+}
+
+void Sessions::tell_touched() {
+  for (const std::string& id : std::exchange(touched_, {})) tell_touched(id);
 }
 
 void Sessions::tell_touched(const std::string& id) {
   const std::shared_ptr<Session> session = find(id);
   if (!session) return;
   session->to_be_told = false;
+  session->told = Clock::now();
   const bool worked_on = std::exchange(session->worked_on, false);
   try {
     tell_keeper(*session);
