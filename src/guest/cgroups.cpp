@@ -22,7 +22,23 @@ struct Name {
   }
 };
 
+// A shell is copied into a command's cgroup by itself, with its own uid: that needs a right to
+// write to both. Who can see no cgroups, as all in a sandbox, has no other use for it.
+void let_all_move(int dir) { (void)!::fchmodat(dir, "cgroup.procs", 0666, 0); }
+
+// ".." of a mount of its own is itself.
+bool leads_nowhere(int dir) {
+  struct stat self{}, above{};
+  return ::fstat(dir, &self) == 0 && ::fstatat(dir, "..", &above, 0) == 0 &&
+         self.st_dev == above.st_dev && self.st_ino == above.st_ino;
+}
+
 }  // namespace
+
+CommandCgroups::CommandCgroups(bool there) : there_(there) {
+  closed_ = there_ && leads_nowhere(kCgroupFd);
+  if (closed_) let_all_move(kCgroupFd);
+}
 
 int CommandCgroups::make() {
   Group group;
@@ -31,6 +47,7 @@ int CommandCgroups::make() {
   if (::mkdirat(kCgroupFd, name.text, 0755) != 0) return -1;
   group.dir = ::openat(kCgroupFd, name.text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (group.dir < 0) return -1;
+  if (closed_) let_all_move(group.dir);
   group.events = ::openat(group.dir, "cgroup.events", O_RDONLY | O_CLOEXEC);
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     if (groups_[i].dir >= 0) continue;
@@ -126,6 +143,13 @@ void CommandCgroups::signal_all(int index, int number) {
 bool CommandCgroups::any_left_behind() {
   for (const Group& group : groups_) {
     if (group.dir >= 0 && !group.taken && populated(group)) return true;
+  }
+  return false;
+}
+
+bool CommandCgroups::any_populated() const {
+  for (const Group& group : groups_) {
+    if (group.dir >= 0 && populated(group)) return true;
   }
   return false;
 }

@@ -15,8 +15,10 @@ namespace tb::guest {
 // at once (the kernel compares its kill sequence with the parent's cgroup's).
 class CommandCgroups {
  public:
-  explicit CommandCgroups(bool there) : there_(there) {}
+  explicit CommandCgroups(bool there);
   bool there() const { return there_; }
+  // Whether nothing of the host's can be reached from a directory of one.
+  bool can_be_given_away() const { return closed_; }
   // The index of an empty cgroup, or -1 (errno says why).
   int take();
   // Gives it back; it is used again once it is empty.
@@ -33,6 +35,8 @@ class CommandCgroups {
   void signal_all(int index, int number);
   // Whether a process lives in any cgroup that was given back: what commands left behind.
   bool any_left_behind();
+  // Whether one lives in any at all.
+  bool any_populated() const;
 
  private:
   struct Group {
@@ -47,6 +51,7 @@ class CommandCgroups {
   void retire_killed();
 
   bool there_;
+  bool closed_ = false;
   unsigned next_ = 0;
   std::vector<Group> groups_;
 };

@@ -5,9 +5,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "guest/cgroups.h"
 #include "guest/clock.h"
@@ -18,10 +20,18 @@
 
 namespace tb::guest {
 
+inline bool contains(const std::vector<int>& list, int pid) {
+  return std::find(list.begin(), list.end(), pid) != list.end();
+}
+
 inline void close_fd(int& fd) {
   if (fd >= 0) ::close(fd);
   fd = -1;
 }
+
+// Most commands are over sooner: until then nobody is told that they run, which would cost each of
+// them a wake-up of the server's. In microseconds.
+constexpr std::uint64_t kShort = 4000;
 
 struct Command {
   std::uint32_t id = 0;
@@ -29,10 +39,12 @@ struct Command {
   int cgroup = -1;
   int status = -1;  // tells when the program runs
   bool running = false;
-  Minder minder;              // without cgroups
-  int offer = -1;             // to a shell that was started ahead, until it has taken this command
-  bool waited = false;        // it has said that it waits
-  std::uint64_t look_us = 0;  // when to look whether it has
+  std::uint64_t quiet_us = 0;  // until then it is told only with its end
+  Minder minder;               // without cgroups
+  int offer = -1;              // to a shell that was started ahead, until it has taken this command
+  bool waited = false;         // it has said that it waits
+  bool copied = false;         // it is a copy: who it is, it tells
+  std::uint64_t look_us = 0;   // when to look whether it has
   std::unique_ptr<Start> again;  // what was offered
   Ends ends;
   std::string note;

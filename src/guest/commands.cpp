@@ -41,6 +41,14 @@ Command* Commands::find(std::uint32_t id) {
   return nullptr;
 }
 
+bool Commands::later_runs(std::uint32_t id) const {
+  return std::any_of(commands_.begin(), commands_.end(), [id](const auto& command) {
+    return command->id > id && !command->exit && !command->failure;
+  });
+}
+
+bool Commands::idle() const { return !later_runs(0); }
+
 const char* Commands::prepare(Command& command, const Start& start) {
   if (commands_.size() >= kMaxCommands) {
     errno = EAGAIN;
@@ -70,8 +78,12 @@ const char* Commands::begin(Command& command, const Start& start) {
     launch.output = command.ends.child[1];
     launch.error = command.ends.child[2];
     launch.terminal = start.terminal != 0;
+    launch.followed = !start.script.empty() && script < 0 && !start.terminal && cgroups_.there();
     if (script >= 0) launch.passed = {script};
     launch.cgroup = command.cgroup >= 0 ? cgroups_.dir_fd(command.cgroup) : -1;
+    if (launch.followed && start.input_mode == InputMode::whole) {
+      command.quiet_us = command.began_us + kShort;
+    }
     const Step step = run(command, launch);
     errno = step.number;
     failed = step.text;
@@ -92,6 +104,7 @@ void Commands::watch(int fd) {
 
 Step Commands::run(Command& command, const Launch& launch) {
   Step failed;
+  keep_originals_alone();
   if (cgroups_.there()) {
     const Launched launched = guest::launch(launch);
     command.pid = launched.pid;
@@ -132,7 +145,14 @@ void Commands::on_status(Command& command) {
   }
 }
 
+// The next command finds nothing that the last one had.
 void Commands::start(Start start) {
+  if (!any_dying()) return start_now(std::move(start));
+  refill_us_ = 0;
+  held_.push_back(std::move(start));
+}
+
+void Commands::start_now(Start start) {
   auto command = std::make_unique<Command>();
   command->id = start.id;
   command->note = start.note;
@@ -172,6 +192,7 @@ void Commands::end(Command& command, Cause cause) {
 }
 
 void Commands::signal(const Signal& signal) {
+  start_held();
   Command* command = find(signal.id);
   if (!command || command->failure) return;
   if (command->shell && signal.number == SIGKILL) return close_shell(*command);
@@ -188,6 +209,7 @@ void Commands::signal(const Signal& signal) {
 }
 
 void Commands::close_input(const CloseInput& close) {
+  start_held();
   if (Command* command = find(close.id)) command->ends.close_input();
 }
 
@@ -206,7 +228,7 @@ void Commands::release(const Release& release) {
   if (Command* command = find(release.id)) {
     if (release.what & Release::kExit) {
       command->exit_released = true;
-      wish_refill();
+      if (!later_runs(release.id)) wish_refill();  // its end is another occasion
     }
     if (release.what & Release::kOutput) command->output_released = true;
   }
@@ -243,9 +265,16 @@ int Commands::enforce_deadlines() {
   for (const auto& command : commands_) {
     if (command->shell) soonest(tend(*command, now));
     if (command->offer >= 0) soonest(tend_offer(*command, now));
+    if (command->quiet_us > now && !command->start_told) soonest(command->quiet_us);
   }
   if (waiting_) soonest(tend_waiting(now));
-  soonest(refill_us_);
+  if (original_) soonest(tend_original(now));
+  if (!any_dying()) {
+    start_held();
+    soonest(refill_us_);
+  } else if (refill_us_ != 0 || !held_.empty()) {
+    soonest(dying_until_us_);
+  }
   if (next == 0) return -1;
   constexpr std::uint64_t kLongest = 3600ull * 1000;
   return next <= now ? 0 : static_cast<int>(std::min((next - now + 999) / 1000, kLongest));
@@ -257,23 +286,38 @@ void Commands::reap() {
   pid_t pid;
   while ((pid = ::wait4(-1, &status, WNOHANG, &usage)) > 0) {
     std::erase(spared_, pid);
+    reaped_ = pid;
+    learn_pids();
+    if (WIFSTOPPED(status)) {
+      stopped(pid, status, usage);
+      continue;
+    }
+    forget_followed(pid);
+    if (original_ && original_->pid == pid) original_ended();
     if (waiting_ && waiting_->pid == pid) waiting_ended();
     if (!cgroups_.there()) minder_ended(pid, status);
-    for (const auto& command : commands_) {
-      if (command->pid != pid || command->exit || !cgroups_.there()) continue;
-      if (command->offer >= 0) {
-        command->pid = -1;  // nobody's any more
-        if (!settle(*command)) break;
-        command->pid = pid;
-      }
-      if (command->status >= 0) on_status(*command);  // its last word comes before its end
-      if (command->failure) break;
-      command->running = true;
-      ended(*command, status, micros(usage.ru_utime) + micros(usage.ru_stime),
-            static_cast<std::uint64_t>(usage.ru_maxrss) * 1024);
-      break;
-    }
+    if (cgroups_.there()) command_gone(pid, status, usage);
   }
+  reaped_ = -1;
+}
+
+// True: a command has ended with it.
+bool Commands::command_gone(int pid, int status, const rusage& usage) {
+  for (const auto& command : commands_) {
+    if (command->pid != pid || command->exit) continue;
+    if (command->offer >= 0) {
+      command->pid = -1;  // nobody's any more
+      if (!settle(*command)) return false;
+      command->pid = pid;
+    }
+    if (command->status >= 0) on_status(*command);  // its last word comes before its end
+    if (command->failure) return false;
+    command->running = true;
+    ended(*command, status, micros(usage.ru_utime) + micros(usage.ru_stime),
+          static_cast<std::uint64_t>(usage.ru_maxrss) * 1024);
+    return true;
+  }
+  return false;
 }
 
 void Commands::ended(Command& command, int status, std::uint64_t cpu_us, std::uint64_t peak_bytes) {
@@ -307,64 +351,6 @@ void Commands::judge(Command& command, int status) {
   }
   const bool failed = exit.code != 0 || exit.signal != 0;
   if (failed && config_.disk_check && disk_is_full()) exit.limits_hit |= kHitDisk;
-}
-
-bool Commands::tell(int control, Command& command) {
-  Writer out;
-  if (command.failure) {
-    if (command.end_told) return true;
-    command.failure->encode(out, Message::start_failed);
-    command.end_told = os::send_packet(control, out.view()) == 1;
-    return command.end_told;
-  }
-  if (command.shell) return tell_shell(control, command);
-  if (!command.running) return true;
-  if (!command.start_told) {
-    Started started;
-    started.id = command.id;
-    const Command* home = command.in_shell ? find(command.in_shell) : &command;
-    started.pid = home ? home->pid : 0;
-    started.age_us = now_us() - command.began_us;
-    started.streams = command.ends.kind;
-    started.note = command.note;
-    started.taken[0] = command.ends.taken[0];
-    started.taken[1] = command.ends.taken[1];
-    started.encode(out);
-    command.start_told = os::send_packet(control, out.take(), command.ends.ours,
-                                         descriptors_of(started.streams)) == 1;
-  }
-  if (command.start_told && command.exit && !command.end_told) {
-    Writer end;
-    command.exit->encode(end);
-    command.end_told = os::send_packet(control, end.view()) == 1;
-  }
-  return command.start_told && (!command.exit || command.end_told);
-}
-
-bool Commands::report(int control) {
-  if (!ready_told_) {
-    Ready ready;
-    ready.commands = static_cast<std::uint32_t>(std::count_if(
-        commands_.begin(), commands_.end(), [](const auto& c) { return c->running; }));
-    Writer out;
-    ready.encode(out);
-    ready_told_ = os::send_packet(control, out.view()) == 1;
-    if (!ready_told_) return false;
-  }
-  for (const auto& command : commands_) {
-    if (!tell(control, *command)) return false;
-  }
-  forget_released();
-  return true;
-}
-
-void Commands::tell_again() {
-  ready_told_ = false;
-  for (const auto& command : commands_) {
-    command->start_told = false;
-    command->end_told = false;
-    if (command->shell) command->shell->told = false;
-  }
 }
 
 }  // namespace tb::guest

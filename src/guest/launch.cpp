@@ -5,6 +5,7 @@
 #include <linux/close_range.h>
 #include <linux/sched.h>
 #include <signal.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -110,9 +111,9 @@ void pass_descriptors(Child& child) {
   }
   pass_descriptors(child);
   if (::chdir(launch.start->cwd.c_str()) != 0) give_up(child, "cwd");
-  if (!launch.config->in_container && add_filter(launch.config->command_filter) != 0) {
-    give_up(child, "seccomp");
-  }
+  if (launch.followed) ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+  const bool filtered = launch.filtered && !launch.config->in_container;
+  if (filtered && add_filter(launch.config->command_filter) != 0) give_up(child, "seccomp");
   // Marked, not closed: the way to report a failed exec(2) must stay open until then.
   const auto others = static_cast<unsigned>(kFirstPassed + launch.passed.size());
   if (::syscall(SYS_close_range, others, ~0u, CLOSE_RANGE_CLOEXEC) != 0) {
@@ -121,7 +122,11 @@ void pass_descriptors(Child& child) {
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  execute(child.argv, child.env);
+  if (launch.program) {
+    ::execve(launch.program, child.argv, child.env);
+  } else {
+    execute(child.argv, child.env);
+  }
   give_up(child, "exec");
 }
 

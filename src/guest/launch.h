@@ -11,6 +11,7 @@ namespace tb::guest {
 
 struct Launch {
   const Start* start = nullptr;
+  const char* program = nullptr;  // absent: argv[0], looked up in the command's PATH
   const Config* config = nullptr;
   int input = -1;           // becomes 0
   int output = -1;          // becomes 1
@@ -18,6 +19,8 @@ struct Launch {
   std::vector<int> passed;  // become 3 and so on
   int cgroup = -1;          // the command's own, or -1
   bool terminal = false;    // `input` is one, to be the command's own
+  bool filtered = true;     // as commands are
+  bool followed = false;    // PID 1 wants to hear of its end: following.cpp
 };
 
 // A step that failed. The text is a literal: its address means the same in a forked child.

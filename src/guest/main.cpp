@@ -111,6 +111,7 @@ class Guest {
       const int n = ::epoll_wait(epoll_, events, 8, timeout);
       for (int i = 0; i < n; ++i) handle(events[i].data.fd);
       report();
+      commands_.let_go();
       commands_.refill();
     }
   }

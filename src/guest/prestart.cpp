@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shells that are started ahead: after a command's end a bash is started as the next one would be,
-// and waits for its text (guest/waiter/). A command that it is no good for, that it does not take
-// in time or can't take is started as if there were none; what was taken is never started again.
+// Shells that are there ahead: after a command's end a bash waits for the text of the next one
+// (guest/waiter/), started as that would be, or a copy of one that was (copies.cpp). A command that
+// it is no good for, that it does not take in time or can't take is started as if there were none;
+// what was taken is never started again.
 #include "guest/prestart.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/sysinfo.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -42,7 +44,6 @@ namespace {
 
 constexpr std::size_t kMaxText = 120 << 10;        // as an argument of its own
 constexpr std::size_t kMaxEnvironment = 64 << 10;  // far below what exec(2) takes
-constexpr std::uint64_t kFirstLook = 1000;         // microseconds
 constexpr std::uint64_t kPatience = 2000 * 1000;   // for one that is not stopped, only slow
 constexpr std::uint64_t kLook = 50 * 1000;         // at one that might be
 constexpr std::uint64_t kBusyPause =
@@ -75,7 +76,7 @@ bool could_be_handed_over(const Start& start) {
 }
 
 bool offer(int socket, const Start& start, const int (&streams)[waiter::kStreams]) {
-  const waiter::Offer head{static_cast<std::uint32_t>(start.cwd.size())};
+  const waiter::Head head{waiter::Kind::offer, static_cast<std::uint32_t>(start.cwd.size())};
   std::string message(reinterpret_cast<const char*>(&head), sizeof head);
   message.reserve(sizeof head + start.cwd.size() + 1 + start.script.size());
   message += start.cwd;
@@ -83,6 +84,8 @@ bool offer(int socket, const Start& start, const int (&streams)[waiter::kStreams
   message += start.script;
   return os::send_packet(socket, message, streams, waiter::kStreams) == 1;
 }
+
+enum class Heard { nothing, waits, takes, gone };
 
 // Who was stopped takes nothing. pid (name) state …; here the name is bash's.
 bool is_stopped(int pid) {
@@ -98,23 +101,38 @@ bool is_stopped(int pid) {
          (stat[name + 2] == 'T' || stat[name + 2] == 't');
 }
 
-enum class Word { none, waits, takes, gone };
+bool is_child(int pid) {
+  siginfo_t info{};
+  return pid > 1 &&
+         ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
 
-Word listen(int socket) {
-  char word = 0;
-  const ssize_t n = ::recv(socket, &word, 1, MSG_DONTWAIT);
-  if (n < 0 && errno == EAGAIN) return Word::none;
-  if (n == 1 && word == waiter::kWaits) return Word::waits;
-  return n == 1 && word == waiter::kTakes ? Word::takes : Word::gone;
+// A shell that we did not start ourselves says who it is.
+Heard listen(Command& shell, int reaped) {
+  waiter::Word said{};
+  const ssize_t n = ::recv(shell.offer, &said, sizeof said, MSG_DONTWAIT);
+  if (n < 0 && errno == EAGAIN) return Heard::nothing;
+  if (n != sizeof said) return Heard::gone;
+  if (shell.copied && shell.pid < 0 && (said.pid == reaped || is_child(said.pid))) {
+    shell.pid = said.pid;
+  }
+  if (said.word == waiter::kWaits) shell.waited = true;
+  return said.word == waiter::kWaits   ? Heard::waits
+         : said.word == waiter::kTakes ? Heard::takes
+                                       : Heard::gone;
 }
 
 }  // namespace
+
+void Commands::hear(Command& shell) {
+  if (!shell.waited) listen(shell, reaped_);
+}
 
 void Commands::ask_for_shell(const Start& start) {
   if (start.ahead_ms == 0 || unloadable_ >= kMostUnloadable) {
     next_.reset();
   } else if (could_be_handed_over(start)) {
-    const bool same = next_ && next_->cwd == start.cwd && next_->env == start.env;
+    const bool same = next_ && is_like(*next_, start);
     if (!same) next_.reset();
     if (!same && usual_environment(start.env)) {
       next_ = std::make_unique<Start>();
@@ -132,26 +150,33 @@ void Commands::expect(Expect expect) {
   like.script = "true";
   like.ahead_ms = expect.ahead_ms;
   ask_for_shell(like);
-  if (!next_ && waiting_) drop_waiting();
+  if (!next_) {
+    if (waiting_) drop_waiting();
+    drop_original();
+  }
   wish_refill();
 }
 
 // The shell gets its text; what it says then decides.
 bool Commands::hand_over(Command& command, const Start& start) {
-  if (!waiting_ || !could_be_handed_over(start)) return false;
-  const bool same = waiting_->again->cwd == start.cwd && waiting_->again->env == start.env;
-  if (!same) {
+  if (!could_be_handed_over(start)) return false;
+  if (!waiting_ && original_ && is_like(original_->like, start)) make_copy(start.ahead_ms, false);
+  if (!waiting_) return false;
+  if (!is_like(*waiting_->again, start)) {
     if (++unused_ >= kMostUnused) drop_waiting();
     return false;
   }
   // Before the offer: one that dies with that unread leaves an error, and its words can't be heard.
-  command.waited = listen(waiting_->offer) == Word::waits;
+  hear(*waiting_);
   if (!offer(waiting_->offer, start, command.ends.child)) {
+    if (!waiting_->waited) never_waited(waiting_->copied);
     drop_waiting();
     return false;
   }
+  command.waited = waiting_->waited;
+  command.copied = waiting_->copied;
   command.began_us = now_us();
-  command.look_us = command.began_us + kFirstLook;
+  command.look_us = command.began_us + kShort;
   command.offer = std::exchange(waiting_->offer, -1);
   command.pid = waiting_->pid;
   command.cgroup = waiting_->cgroup;
@@ -165,14 +190,22 @@ void Commands::taken(Command& command) {
   close_fd(command.offer);
   command.again.reset();
   command.ends.close_child();
-  unloadable_ = 0;
+  unloadable_ = uncopied_ = 0;
   if (command.pid <= 0 && command.minder.reports >= 0) return on_minder(command);
   command.running = true;
+  if (command.copied && command.pid < 0) {  // it would never end
+    cgroups_.kill(command.cgroup);
+    return ended(command, SIGKILL, 0, 0);
+  }
+  // One that came too late for that is in its cgroup only now.
+  if (command.ended_by != Cause::exited) end(command, command.ended_by);
 }
 
 // It never will be: so it can be started elsewhere.
 void Commands::not_taken(Command& command) {
   close_fd(command.offer);
+  if (command.copied) drop_original();  // whatever was wrong may be wrong with it
+  if (command.copied && command.pid < 0) cgroups_.kill(command.cgroup);
   if (command.pid > 0) ::kill(command.pid, SIGKILL);
   if (command.minder.pid > 0) {
     signal_below(command.minder.pid, SIGKILL);
@@ -196,19 +229,26 @@ void Commands::not_taken(Command& command) {
 // from it is done.
 bool Commands::settle(Command& command) {
   for (;;) {
-    const Word word = listen(command.offer);
-    if (word == Word::waits) {
-      command.waited = true;
-    } else if (word == Word::takes) {
+    const Heard heard = listen(command, reaped_);
+    if (heard == Heard::nothing) return false;
+    if (heard == Heard::takes) {
       taken(command);
       return true;
-    } else if (word == Word::gone) {
-      if (!command.waited && ++unloadable_ >= kMostUnloadable) next_.reset();
+    }
+    if (heard == Heard::gone) {
+      if (!command.waited) never_waited(command.copied);
       not_taken(command);
       return false;
-    } else {
-      return false;
     }
+  }
+}
+
+// Who was ended by somebody says nothing about the next one.
+void Commands::never_waited(bool copied) {
+  if (copied) {
+    if (original_lives()) ++uncopied_;
+  } else if (++unloadable_ >= kMostUnloadable) {
+    next_.reset();
   }
 }
 
@@ -218,15 +258,42 @@ std::uint64_t Commands::tend_offer(Command& command, std::uint64_t now) {
   if (now < command.look_us) return command.look_us;
   settle(command);
   if (command.offer < 0) return 0;
-  if (!is_stopped(command.pid) && now < command.began_us + kPatience) {
-    if (command.look_us == command.began_us + kFirstLook) watch(command.offer);
+  const int shell = command.pid < 0 && original_ ? original_->pid : command.pid;
+  if (!is_stopped(shell) && now < command.began_us + kPatience) {
+    if (command.look_us == command.began_us + kShort) watch(command.offer);
     command.look_us = now + kLook;
     return command.look_us;
   }
   // From here on it can't say that it takes it. If it just has, it does.
+  command.waited = true;  // or would have
   ::shutdown(command.offer, SHUT_RDWR);
   settle(command);
   return 0;
+}
+
+Launched Commands::launch_waiter(int socket, const Place& place) {
+  Start start = *next_;
+  start.argv = {"bash", "-c", std::string(waiter::kBlanks, ' ')};
+  start.env.push_back(waiter::kBashEnv);
+  Launch launch;
+  launch.start = &start;
+  launch.config = &config_;
+  launch.input = 0;  // /dev/null, as PID 1 has it
+  launch.output = 1;
+  launch.error = 2;
+  launch.passed = {kWaiterFd, kOpeningFd, socket};
+  launch.cgroup = place.cgroup;
+  launch.program = place.original;
+  launch.filtered = !place.original;
+  if (!place.minder) {
+    Launched launched = guest::launch(launch);
+    close_fd(launched.status);  // what it says on its socket, or its end, tells
+    return launched;
+  }
+  Launched none;
+  *place.minder = launch_minded(launch, none.failed);
+  if (place.minder->reports >= 0) watch(place.minder->reports);
+  return none;
 }
 
 void Commands::start_ahead() {
@@ -234,55 +301,46 @@ void Commands::start_ahead() {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return;
   shell->offer = ends[0];
-  int theirs = ends[1];
-  if (!cgroups_.there() || (shell->cgroup = cgroups_.take()) >= 0) {
-    Start start = *next_;
-    start.argv = {"bash", "-c", std::string(waiter::kBlanks, ' ')};
-    start.env.push_back(waiter::kBashEnv);
-    Launch launch;
-    launch.start = &start;
-    launch.config = &config_;
-    launch.input = 0;  // /dev/null, as PID 1 has it
-    launch.output = 1;
-    launch.error = 2;
-    launch.passed = {kWaiterFd, kOpeningFd, theirs};
-    launch.cgroup = shell->cgroup >= 0 ? cgroups_.dir_fd(shell->cgroup) : -1;
-    if (cgroups_.there()) {
-      const Launched launched = guest::launch(launch);
-      shell->pid = launched.pid;
-      shell->status = launched.status;
-      close_fd(shell->status);  // what it says on its socket, or its end, tells
-    } else {
-      Step failed;
-      shell->minder = launch_minded(launch, failed);
-      if (shell->minder.reports >= 0) watch(shell->minder.reports);
-    }
+  if (!cgroups_.there()) {
+    launch_waiter(ends[1], {.minder = &shell->minder});
+  } else if ((shell->cgroup = cgroups_.take()) >= 0) {
+    shell->pid = launch_waiter(ends[1], {.cgroup = cgroups_.dir_fd(shell->cgroup)}).pid;
   }
-  close_fd(theirs);
+  ::close(ends[1]);
   if (shell->pid < 0 && shell->minder.pid < 0) {
     cgroups_.give(shell->cgroup);
     next_.reset();
     last_counts_ = counters_.read();  // a limit that we met here is not the next command's
     return;
   }
+  wait_with(std::move(shell), *next_);
+}
+
+void Commands::wait_with(std::unique_ptr<Command> shell, const Start& like) {
   shell->began_us = now_us();
-  shell->again = std::make_unique<Start>(*next_);
+  shell->again = std::make_unique<Start>(like);
   waiting_ = std::move(shell);
   unused_ = 0;
 }
 
+// A start is better made when nothing runs: then it can be that of one to be copied.
 void Commands::wish_refill() {
-  if (next_) refill_us_ = now_us() + (processors_.busy() ? kBusyPause : 0);
+  if (!next_) return;
+  const bool cheap = original_ && is_like(original_->like, *next_);
+  const bool now = (cheap || idle()) && !processors_.busy();
+  refill_us_ = now_us() + (now ? 0 : kBusyPause);
 }
 
 void Commands::refill() {
-  if (refill_us_ == 0 || refill_us_ > now_us()) return;
+  if (refill_us_ == 0 || refill_us_ > now_us() || any_dying()) return;
   refill_us_ = 0;
   if (waiting_) {
     waiting_->began_us = now_us();
     if (next_) waiting_->again->ahead_ms = next_->ahead_ms;
+    if (original_) original_->until_us = now_us() + waiting_->again->ahead_ms * 1000ull;
   } else if (next_) {
-    start_ahead();
+    refill_with_copy();
+    if (!waiting_) start_ahead();
   }
 }
 
@@ -299,6 +357,7 @@ void Commands::hear_of_waiting() {
 
 void Commands::drop_waiting() {
   if (waiting_->pid > 0 && cgroups_.there()) ::kill(waiting_->pid, SIGKILL);
+  if (waiting_->copied && waiting_->pid < 0) cgroups_.kill(waiting_->cgroup);
   if (waiting_->minder.pid > 0) {
     signal_below(waiting_->minder.pid, SIGKILL);
     old_minders_.push_back(waiting_->minder.pid);
@@ -308,7 +367,8 @@ void Commands::drop_waiting() {
 }
 
 void Commands::waiting_ended() {
-  if (listen(waiting_->offer) != Word::waits && ++unloadable_ >= kMostUnloadable) next_.reset();
+  hear(*waiting_);
+  if (!waiting_->waited) never_waited(waiting_->copied);
   waiting_->pid = -1;
   drop_waiting();
 }
@@ -318,6 +378,7 @@ std::uint64_t Commands::tend_waiting(std::uint64_t now) {
   const std::uint64_t until = waiting_->began_us + waiting_->again->ahead_ms * 1000ull;
   if (now < until) return until;
   drop_waiting();
+  drop_original();
   return 0;
 }
 

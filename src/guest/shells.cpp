@@ -22,10 +22,6 @@ constexpr int kRounds = 3;                        // of an interrupt
 constexpr std::uint64_t kLook = 500 * 1000;       // how often a run is looked after
 constexpr std::uint64_t kSilence = 1500 * 1000;   // for a shell that should have answered
 
-bool contains(const std::vector<int>& list, int pid) {
-  return std::find(list.begin(), list.end(), pid) != list.end();
-}
-
 bool is_directory(const std::string& path) {
   struct stat info{};
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);

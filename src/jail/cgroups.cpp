@@ -9,11 +9,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "os/fault.h"
+#include "os/mount.h"
 
 namespace tb::jail {
 namespace fs = std::filesystem;
@@ -219,6 +221,17 @@ void limit_cpu(const std::string& dir, bool v2, const Limits& limits) {
   }
 }
 
+// The same, with nothing above it: it is given to PID 1, and ".." must not lead to the host's
+// directories. Not everywhere: who may not mount has to do without.
+os::Fd without_parents(os::Fd dir) {
+  try {
+    return os::clone_mount(dir.get(), "", 0);
+  } catch (const SystemError& error) {
+    if (error.number() != EPERM && error.number() != EINVAL) throw;
+    return dir;
+  }
+}
+
 }  // namespace
 
 void SandboxCgroup::make(const std::string& dir) {
@@ -236,6 +249,7 @@ SandboxCgroup::SandboxCgroup(const CgroupTree& tree, std::string name, const Lim
       unified_ = os::Fd{os::attempt("open " + unified_dir_, [&] {
         return ::open(unified_dir_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
       })};
+      unified_ = without_parents(std::move(unified_));
       // The guest moves commands between this cgroup and those that it makes in it.
       for (const char* file : {"", "cgroup.procs"}) {
         const std::string path = unified_dir_ + "/" + file;

@@ -146,7 +146,8 @@ void set_limits(const Limits& limits) {
     const char* name;
   };
   const Row rows[] = {
-      {RLIMIT_NPROC, limits.pids, "RLIMIT_NPROC"},
+      // The cgroup's limit is to be met first: it is the one that is counted.
+      {RLIMIT_NPROC, limits.pids + kMaxHelpers, "RLIMIT_NPROC"},
       {RLIMIT_NOFILE, limits.open_files, "RLIMIT_NOFILE"},
       {RLIMIT_FSIZE, limits.disk, "RLIMIT_FSIZE"},
       {RLIMIT_CORE, 0, "RLIMIT_CORE"},

@@ -5,6 +5,7 @@
 #include <seccomp.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -80,7 +81,7 @@ constexpr const char* kForbidden[] = {
     "fsmount", "fspick", "open_tree", "move_mount", "mount_setattr", "open_by_handle_at",
     "name_to_handle_at", "init_module", "finit_module", "delete_module", "kexec_load",
     "kexec_file_load", "reboot", "swapon", "swapoff", "acct", "settimeofday", "clock_settime",
-    "clock_adjtime", "adjtimex", "iopl", "ioperm", "bpf", "ptrace", "keyctl", "add_key",
+    "clock_adjtime", "adjtimex", "iopl", "ioperm", "bpf", "keyctl", "add_key",
     "request_key", "syslog", "sethostname", "setdomainname", "perf_event_open", "userfaultfd",
     "kcmp", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "io_uring_setup",
     "io_uring_enter", "io_uring_register", "quotactl", "fanotify_init", "fanotify_mark", "mbind",
@@ -147,7 +148,14 @@ void allow_sockets(Context& context) {
 void allow_by_value(Context& context) {
   constexpr std::uint64_t kNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS |
                                         CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
-  rule(context, SCMP_ACT_ALLOW, "clone", SCMP_A0(SCMP_CMP_MASKED_EQ, kNamespaces, 0));
+  // Nor a child for PID 1 to follow.
+  constexpr std::uint64_t kRefused = kNamespaces | CLONE_PTRACE;
+  rule(context, SCMP_ACT_ALLOW, "clone", SCMP_A0(SCMP_CMP_MASKED_EQ, kRefused, 0));
+  // PID 1 hears of the end of a shell that asked for it (guest/following.cpp): commands can't.
+  for (std::uint64_t request :
+       {PTRACE_TRACEME, PTRACE_CONT, PTRACE_DETACH, PTRACE_SETOPTIONS, PTRACE_GETEVENTMSG}) {
+    rule(context, SCMP_ACT_ALLOW, "ptrace", SCMP_A0(SCMP_CMP_EQ, request));
+  }
   // Linux itself, and the question which one it is.
   for (std::uint64_t persona : {0x0ull, 0xffffffffull}) {
     rule(context, SCMP_ACT_ALLOW, "personality", SCMP_A0(SCMP_CMP_EQ, persona));
@@ -203,6 +211,7 @@ std::string command_filter(bool confined) {
   Context context = make_context(SCMP_ACT_ALLOW);
   // A filter can't see its flags; libraries fall back to clone, whose flags it sees.
   rule(context, SCMP_ACT_ERRNO(ENOSYS), "clone3");
+  rule(context, SCMP_ACT_ERRNO(EPERM), "ptrace");
   // Landlock does not see memfds, no mount makes them noexec, and what vm.memfd_noexec=2 forbids to
   // execute can still be mapped by the dynamic loader.
   if (confined) rule(context, SCMP_ACT_ERRNO(EACCES), "memfd_create");

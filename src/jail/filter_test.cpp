@@ -10,6 +10,7 @@
 #include <linux/seccomp.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -171,7 +172,6 @@ TEST_F(Filter, WhatCouldWidenTheSandboxIsNotPermitted) {
                            SYS_pivot_root,
                            SYS_chroot,
                            SYS_bpf,
-                           SYS_ptrace,
                            SYS_keyctl,
                            SYS_perf_event_open,
                            SYS_userfaultfd,
@@ -190,10 +190,25 @@ TEST_F(Filter, WhatCouldWidenTheSandboxIsNotPermitted) {
   }
 }
 
+TEST_F(Filter, OnlyPid1HearsOfEndsAndLooksIntoNobody) {
+  for (std::uint64_t request = 0; request < 0x4300; ++request) {
+    const bool harmless = request == PTRACE_TRACEME || request == PTRACE_CONT ||
+                          request == PTRACE_DETACH || request == PTRACE_SETOPTIONS ||
+                          request == PTRACE_GETEVENTMSG;
+    EXPECT_EQ(guest({SYS_ptrace, {request}}), harmless ? SECCOMP_RET_ALLOW : error(ENOSYS));
+    EXPECT_EQ(command({SYS_ptrace, {request}}), error(EPERM)) << request;
+  }
+}
+
 TEST_F(Filter, UnknownCallsAreAsOnAnOlderKernel) {
   for (const int number : {335, 600, 9999, 0x3fffffff}) {
     EXPECT_EQ(command({number}), error(ENOSYS)) << number;
   }
+}
+
+TEST_F(Filter, NoChildIsMadeForPid1ToFollow) {
+  EXPECT_NE(command({SYS_clone, {CLONE_PTRACE | 17}}), SECCOMP_RET_ALLOW);
+  EXPECT_NE(guest({SYS_clone, {CLONE_PTRACE | 17}}), SECCOMP_RET_ALLOW);
 }
 
 TEST_F(Filter, CloneMakesProcessesButNoNamespaces) {

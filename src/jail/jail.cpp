@@ -313,7 +313,9 @@ std::unique_ptr<Jail> start_jail(Workshop& workshop, const Create& create,
     const std::uint32_t tenant = workshop.root ? tenant_uid(jail->slot) : 0;
     Disk::Tree tree = workshop.disk->open_tree(create.id, Bytes{create.limits.disk}, guest, tenant);
     made_tree = !tree.existed;
-    jail->cgroup = SandboxCgroup{*workshop.cgroups, create.id, create.limits, guest};
+    Limits with_helpers = create.limits;
+    with_helpers.pids += create.helpers;
+    jail->cgroup = SandboxCgroup{*workshop.cgroups, create.id, with_helpers, guest};
     Entry entry;
     entry.limits = create.limits;
     entry.confined = !create.programs.empty();

@@ -12,7 +12,7 @@
 
 namespace tb::jail {
 
-constexpr std::uint32_t kVersion = 4;
+constexpr std::uint32_t kVersion = 5;
 
 enum class Message : std::uint8_t {
   // to the keeper
@@ -149,6 +149,8 @@ inline std::vector<Mount> decode_mounts(Reader& in) {
   return mounts;
 }
 
+constexpr std::uint32_t kMaxHelpers = 1;
+
 struct Create {
   std::string id;           // made by the server; an id whose files are still there gets them back
   std::string environment;  // "host" or "image:<path>"
@@ -161,6 +163,7 @@ struct Create {
   std::vector<std::string> programs;
   // The files of one that had some are brought back with those that it had.
   std::vector<Mount> mounts;
+  std::uint32_t helpers = 0;  // processes of ours that take no place from commands
 
   void encode(Writer& out) const {
     out.bytes(id);
@@ -171,6 +174,7 @@ struct Create {
     out.u32(fail_at);
     out.list(programs);
     encode_mounts(out, mounts);
+    out.u32(helpers);
   }
   static bool decode(Reader& in, Create& to) {
     to.id = in.bytes();
@@ -181,7 +185,9 @@ struct Create {
     to.fail_at = in.u32();
     to.programs = in.list();
     to.mounts = decode_mounts(in);
-    return in.done() && valid_id(to.id) && valid_programs(to.programs) && valid_mounts(to.mounts);
+    to.helpers = in.u32();
+    return in.done() && to.helpers <= kMaxHelpers && valid_id(to.id) &&
+           valid_programs(to.programs) && valid_mounts(to.mounts);
   }
 };
 

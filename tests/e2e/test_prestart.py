@@ -9,29 +9,21 @@ import threading
 import pytest
 
 from keeper import Box, Keeper
-from prestart import (COMMANDS, TITLE, end_of, inside, last_pid, same_for_all, wait_for_shell,
-                      waiting, warm)
-from server import Server, alive, argv_of, read_text, wait_until
+from prestart import (COMMANDS, TITLE, end_of, inside, last_pid, same_for_all, serving,
+                      wait_for_shell, waiting, warm)
+from server import alive, argv_of, read_text, wait_until
 
 
 @pytest.fixture(scope="module")
 def ahead(binary):
-    server = Server(PRESTART_SECONDS=60)
-    try:
-        yield server.start()
-        server.close()
-    finally:
-        server.remove()
+    with serving(PRESTART_SECONDS=60) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def plain(binary):
-    server = Server(PRESTART_SECONDS=0)
-    try:
-        yield server.start()
-        server.close()
-    finally:
-        server.remove()
+    with serving(PRESTART_SECONDS=0) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +61,7 @@ def test_its_time_begins_with_the_command(ahead):
     pid = wait_for_shell(ahead, session)
     ahead.execute(ahead.create(), "sleep 1.2")
     assert ahead.stdout(session, "echo $SECONDS") == "0\n"
-    assert not alive(pid)
+    wait_until(lambda: not alive(pid), "it was that one")
     ahead.cleanup(session)
 
 
@@ -226,7 +218,7 @@ def test_it_goes_when_nothing_comes_and_comes_back(start_server):
     session = warm(server)
     pid = wait_for_shell(server, session)
     wait_until(lambda: not alive(pid), "it has waited for long enough")
-    assert len(server.sandbox_pids(session, True)) == 1  # PID 1 is alone
+    wait_until(lambda: len(server.sandbox_pids(session, True)) == 1, "PID 1 is alone")
     assert server.stdout(session, "echo here") == "here\n"
     wait_for_shell(server, session)
 

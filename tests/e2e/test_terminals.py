@@ -262,7 +262,7 @@ def test_terminals_run_out_with_a_reason(box):
     for live in lives:
         live.signal(signal.SIGKILL)
     for _ in lives:
-        assert box.control.recv(65536)[0] == Box.EXITED
+        assert box.hear()[0][0] == Box.EXITED
     for live in lives:
         live.release()
     last = box.live("tty", terminal=(24, 80))

@@ -51,6 +51,8 @@ def test_processes_that_end_without_a_server_are_told_by_the_next_one(start_serv
     expected = {row["id"] for row in deliveries(server, "waiting")}
     assert len(expected) == 4
     guest = server.guest_pid(session)
+    # The shell of `true` may be there for a moment after its end was told.
+    wait_until(lambda: len(server.sandbox_pids(session)) == 5, "only those four are left")
     pids = [pid for pid in server.sandbox_pids(session) if pid != guest]
     server.kill9()
     for pid in pids:  # the sandbox has nobody else to end them now

@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from prestart import waiting
 from server import AHEAD, read_text, wait_until
 
 
@@ -83,7 +84,7 @@ def test_who_creates_and_commands_finds_a_shell(start_server):
     server = start_server(POOL_SIZE=1)
     wait_until(lambda: server.health()["pool_available"] == 1 and shells(server, ""),
                "a shell waits in the pool")
-    (shell,) = shells(server, "")
+    shell = wait_until(lambda: waiting(server, ""), "it does")
     session = server.create("t")
     inside = read_text(f"/proc/{shell}/status").split("NSpid:")[1].split("\n")[0].split()[-1]
     assert server.stdout(session, "echo $$") == inside + "\n"

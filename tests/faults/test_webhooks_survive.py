@@ -88,6 +88,8 @@ def test_what_ends_without_a_server_is_told_by_the_next_one_and_not_again(start_
             assert server.post(path, {"command": "sleep 1000"}).status == 201
         server.execute(session, "true")
         guest = server.guest_pid(session)
+        # The shell of `true` may be there for a moment after its end was told.
+        wait_until(lambda: len(server.sandbox_pids(session)) == 4, "only those three are left")
         pids = [pid for pid in server.sandbox_pids(session) if pid != guest]
         server.kill9()
         for pid in pids:

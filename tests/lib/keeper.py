@@ -61,7 +61,8 @@ class Keeper:
                         struct.pack("<I", len(mounts)) +
                         b"".join(struct.pack("<BB", kind, read_only) + self.bytes(source) +
                                  self.bytes(target)
-                                 for kind, read_only, source, target in mounts))
+                                 for kind, read_only, source, target in mounts) +
+                        struct.pack("<I", 0))
 
     def make_volume(self, name, limit=16 << 20, label=""):
         return self.ask(self.MAKE_VOLUME, self.bytes(name) + struct.pack("<Q", limit) +
@@ -77,12 +78,12 @@ class Keeper:
 class Box:
     """One sandbox, spoken to without a server: docs/formats/guest.md, src/guest/wire.h."""
     START, BY_FILE, SIGNAL, RELEASE, FILES, CLOSE_INPUT = range(1, 7)
-    READY, JAIL_FAILED, STARTED, START_FAILED, EXITED = 64, 65, 66, 67, 68
+    READY, JAIL_FAILED, STARTED, START_FAILED, EXITED, BOTH = 64, 65, 66, 67, 68, 71
     ENVIRONMENT = ("PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/home/sandboxuser",
                    "USER=sandboxuser", "LANG=C.UTF-8")
 
     def __init__(self, keeper, name, **options):
-        self.keeper, self.name, self.number = keeper, name, 0
+        self.keeper, self.name, self.number, self.told = keeper, name, 0, []
         kind, fields, fds = keeper.create(name, **options)
         assert kind == Keeper.CREATED, fields
         self.listen(fds[0])
@@ -95,9 +96,21 @@ class Box:
         assert said[0] == self.READY, said
         return struct.unpack_from("<I", said, 5)[0]
 
+    def hear(self):
+        """The next message, and its descriptors."""
+        if self.told:
+            return self.told.pop()
+        data, fds, _, _ = socket.recv_fds(self.control, 65536, 4)
+        if data[:1] != bytes([self.BOTH]):
+            return data, fds
+        size, = struct.unpack_from("<I", data, 1)
+        self.told.append((data[9 + size:], []))
+        return data[5:5 + size], fds
+
     def replace_server(self):
         """As if the server had died and another had come: the live commands, by their number."""
         self.control.close()
+        self.told = []
         kind, fields, fds = self.keeper.ask(Keeper.ATTACH, Keeper.bytes(self.name))
         assert kind == Keeper.CREATED, fields
         told = [Live(self) for _ in range(self.listen(fds[0]))]
@@ -138,7 +151,7 @@ class Box:
         self.start(script, **options)
         texts, code = [b"", b""], None
         while code is None:
-            data, fds, _, _ = socket.recv_fds(self.control, 65536, 4)
+            data, fds = self.hear()
             kind, number = struct.unpack_from("<BI", data)
             assert number == self.number, data
             if kind == self.STARTED:
@@ -164,7 +177,7 @@ class Live:
 
     def __init__(self, box):
         self.box, self.seen, self.stdin = box, b"", None
-        data, fds, _, _ = socket.recv_fds(box.control, 65536, 4)
+        data, fds = box.hear()
         kind, self.number = struct.unpack_from("<BI", data)
         assert kind == Box.STARTED, data
         self.pid, self.age_us, self.streams, size = struct.unpack_from("<iQBI", data, 5)

@@ -1,16 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shells that were started ahead of their command: how one is found, and commands that must not be
 able to tell."""
+import contextlib
 import re
 
-from server import argv_of, read_text, wait_until
+from server import Server, argv_of, read_text, wait_until
 
 TITLE = ["bash: started ahead, waits for a command"]
+COPIED = ["bash: started ahead, copied for commands"]
 
 
 def waiting(server, session):
     """The shell that waits in a session, as the host sees it."""
     return next((p for p in server.sandbox_pids(session, True) if argv_of(p) == TITLE), None)
+
+
+def original(server, session):
+    """The shell that others are copied from, as the host sees it."""
+    return next((p for p in server.sandbox_pids(session, True) if argv_of(p) == COPIED), None)
+
+
+def wait_for_original(server, session):
+    return wait_until(lambda: original(server, session), "there is one to be copied")
+
+
+@contextlib.contextmanager
+def serving(**settings):
+    """A server of some tests' own."""
+    server = Server(**settings)
+    try:
+        yield server.start()
+        server.close()
+    finally:
+        server.remove()
 
 
 def wait_for_shell(server, session):
@@ -37,10 +59,12 @@ def end_of(answer):
                                          "limits_hit", "signal") if key in answer}
 
 
-# What is different by nature: numbers of pipes and cgroups, times, random ones, the session's name.
+# What is different by nature: numbers of pipes, cgroups and processes, times, random ones, the
+# session's name.
 def same_for_all(text):
     text = re.sub(r"(pipe|socket):\[\d+\]", r"\1", text)
-    text = re.sub(r"/c\d+$", "/c", text, flags=re.M)
+    text = re.sub(r"/c\d+(?=\\n|$)", "/c", text, flags=re.M)
+    text = re.sub(r"(line \d+: +)\d+ ", r"\1pid ", text)
     text = re.sub(r"/docker/\w+", "/docker/", text)
     return re.sub(r"box-\w+", "box", text)
 

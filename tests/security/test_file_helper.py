@@ -77,7 +77,8 @@ while True:
     try:
         if os.fork() == 0: time.sleep(60); os._exit(0)
     except OSError: time.sleep(0.001)' > /dev/null 2>&1 &""")
-    wait_until(lambda: len(server.sandbox_pids(session, True)) == 20, "all processes are taken")
+    # And one more, that of a shell which is only copied.
+    wait_until(lambda: len(server.sandbox_pids(session, True)) == 21, "all processes are taken")
     for reply in (quick(upload, server, session, "f", b"x"), quick(download, server, session, "f"),
                   quick(server.get, "/list_files?" + query(session_id=session))):
         assert reply.status == 503 and "limit of processes" in reply.json["error"], reply

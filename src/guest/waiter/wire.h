@@ -20,15 +20,25 @@ constexpr std::size_t kWords = 4096;
 constexpr std::size_t kFirstWords = sizeof "bash" + sizeof "-c";
 constexpr std::size_t kBlanks = kWords - kFirstWords - 1;
 
-// From the shell, a byte in a packet of its own.
+// From the shell.
 constexpr char kWaits = 'W';
 constexpr char kTakes = 'G';  // from here on the command runs, and never anywhere else
+struct Word {
+  char word;
+  std::int32_t pid;  // its own
+};
 
-// To the shell: this, the working directory, a zero byte, the text, with the descriptors that
-// become 0, 1 and 2.
-struct Offer {
-  std::uint32_t directory_bytes;
+// To the shell: this and what follows it, in one packet.
+enum class Kind : std::uint32_t {
+  offer,       // `bytes` of the working directory, a zero byte, the text; what becomes 0, 1 and 2
+  copy,        // `bytes` of a filter for the copy; its socket, and the directory of its cgroup
+  copy_ahead,  // the same, with time until its command comes
+};
+struct Head {
+  Kind kind;
+  std::uint32_t bytes;
 };
 constexpr std::size_t kStreams = 3;
+constexpr std::size_t kMaxFilter = 4096;
 
 }  // namespace tb::guest::waiter
