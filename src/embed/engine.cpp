@@ -58,6 +58,10 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
+std::exception_ptr was_closed() {
+  return std::make_exception_ptr(Error{Code::unavailable, "the engine was closed"});
+}
+
 }  // namespace
 
 // All engines of this process, for fork(2).
@@ -126,10 +130,7 @@ class Engine::Loop : public std::enable_shared_from_this<Engine::Loop> {
   }
 
   void begin(std::shared_ptr<Operation> operation) {
-    if (closing_) {
-      return operation->done_(
-          std::make_exception_ptr(Error{Code::unavailable, "the engine was closed"}));
-    }
+    if (closing_) return operation->done_(was_closed());
     ++running_;
     operations_.push_back(operation);
     auto task = [this, operation]() -> awaitable<void> {
@@ -146,8 +147,9 @@ class Engine::Loop : public std::enable_shared_from_this<Engine::Loop> {
     operation->over_ = true;
     operation->work_ = nullptr;
     std::erase(operations_, operation);
+    operation->stop_ = nullptr;
     const Operation::Done done = std::move(operation->done_);
-    done(failure);
+    done(operation->closed_ ? was_closed() : failure);
     --running_;
     changed_.notify_all();
   }
@@ -244,7 +246,8 @@ class Engine::Loop : public std::enable_shared_from_this<Engine::Loop> {
     if (std::exchange(closing_, true)) return;
     auto task = [this]() -> awaitable<void> {
       for (const auto& operation : std::vector{operations_}) {
-        operation->cancel_.emit(asio::cancellation_type::terminal);
+        operation->closed_ = true;
+        operation->cancel();
       }
       while (running_ > 0) co_await changed_.wait();
       if (core_) co_await core_->close();
@@ -303,18 +306,24 @@ void Engine::abandon() {
   loop_ = nullptr;
 }
 
-std::shared_ptr<Operation> Engine::submit(Operation::Work work, Operation::Done done) {
+void Operation::cancel() {
+  if (over_) return;
+  if (stop_) stop_();
+  cancel_.emit(asio::cancellation_type::terminal);
+}
+
+std::shared_ptr<Operation> Engine::submit(Operation::Work work, Operation::Done done,
+                                          Operation::Stop stop) {
   auto operation = std::make_shared<Operation>();
   operation->work_ = std::move(work);
   operation->done_ = std::move(done);
+  operation->stop_ = std::move(stop);
   loop()->submit(operation);
   return operation;
 }
 
 void Engine::cancel(const std::shared_ptr<Operation>& operation) {
-  post([operation] {
-    if (!operation->over_) operation->cancel_.emit(asio::cancellation_type::terminal);
-  });
+  post([operation] { operation->cancel(); });
 }
 
 void Engine::post(std::function<void()> task) {

@@ -26,14 +26,20 @@ class Operation {
   using Work = std::function<awaitable<void>(std::shared_ptr<Core> core)>;
   // Called on the engine's thread, once; with what was thrown.
   using Done = std::function<void(std::exception_ptr failure)>;
+  // Ends what lets itself not be cancelled: a command. On the engine's thread.
+  using Stop = std::function<void()>;
 
  private:
   friend class Engine;
   struct Running;
+  void cancel();  // on the engine's thread
+
   Work work_;
   Done done_;
+  Stop stop_;
   asio::cancellation_signal cancel_;
   bool over_ = false;
+  bool closed_ = false;  // ended by the engine's end: then it has no result
 };
 
 class Engine {
@@ -44,8 +50,9 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // Any thread may call these.
-  std::shared_ptr<Operation> submit(Operation::Work work, Operation::Done done);
-  // Its waits end with an error (operation_aborted), unless it is over.
+  std::shared_ptr<Operation> submit(Operation::Work work, Operation::Done done,
+                                    Operation::Stop stop = {});
+  // Stops it, and its waits end with an error (operation_aborted), unless it is over.
   void cancel(const std::shared_ptr<Operation>& operation);
   // Runs `task` on the engine's thread, if there is one.
   void post(std::function<void()> task);

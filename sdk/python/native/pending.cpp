@@ -29,7 +29,9 @@ void Pending::start(std::shared_ptr<Mailbox> mailbox, std::uint64_t token) {
     self->finish(failure);
     if (mailbox) mailbox->deliver(token);
   };
-  operation_ = engine_->submit(job_.work, std::move(done));
+  embed::Operation::Stop stop;
+  if (job_.stopper) stop = [stopper = job_.stopper] { stopper->stop(); };
+  operation_ = engine_->submit(job_.work, std::move(done), std::move(stop));
 }
 
 void Pending::finish(std::exception_ptr failure) {
@@ -43,11 +45,7 @@ bool Pending::sleep(std::optional<Milliseconds> limit) {
   return over_.load(std::memory_order_acquire) != 0;
 }
 
-void Pending::stop() {
-  if (const auto stopper = job_.stopper) engine_->post([stopper] { stopper->stop(); });
-  engine_->cancel(
-      operation_);  // its waits; what ends by its stopper lets itself be cancelled or not
-}
+void Pending::stop() { engine_->cancel(operation_); }
 
 Ref Pending::answer() {
   if (failure_) std::rethrow_exception(failure_);

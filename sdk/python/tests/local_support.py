@@ -104,6 +104,17 @@ def output_of(done) -> str:
     return done.stdout
 
 
+# A program with an engine, to be run with the environment SUPPORT.
+PROGRAM = """
+import os, signal, sys, threading
+sys.path.insert(0, os.environ["SUPPORT"])
+from local_support import Box, run
+from threadbox import _local
+engine = _local.open_engine(state_dir=sys.argv[1], default_policy="open")
+"""
+SUPPORT = {**os.environ, "SUPPORT": os.path.dirname(__file__)}
+
+
 class Box:
     """A session of a blocking engine, with short calls."""
 

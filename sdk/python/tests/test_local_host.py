@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Local mode as a part of other programs: threads, fork, signals, the end of the interpreter, and
-several programs that share a state directory."""
+"""Local mode as a part of other programs: threads, fork, signals, the end of the interpreter."""
 
 from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import threading
 
 import pytest
 from local_support import (  # noqa: F401
+    PROGRAM,
+    SUPPORT,
     Box,
     box,
     engine,
@@ -26,16 +26,6 @@ from local_support import (  # noqa: F401
 )
 
 from threadbox import _local
-
-# A program with an engine: `box(thread)` is a session, `out(command)` runs one in it.
-PROGRAM = """
-import os, signal, sys, threading
-sys.path.insert(0, os.environ["SUPPORT"])
-from local_support import Box, run
-from threadbox import _local
-engine = _local.open_engine(state_dir=sys.argv[1], default_policy="open")
-"""
-SUPPORT = {**os.environ, "SUPPORT": os.path.dirname(__file__)}
 
 
 def test_many_threads_and_clients_at_once(state):
@@ -227,6 +217,30 @@ box.out("until [ -e s ]; do sleep 0.05; done")
     assert (done.returncode, done.stdout, done.stderr) == (0, "False\n", "")
 
 
+def test_a_call_that_waits_when_the_engine_is_closed_fails_at_once(state):
+    text = (
+        PROGRAM
+        + """
+def work():
+    try:
+        box.execute("touch s; sleep 1000")
+    except Exception as problem:
+        print(type(problem).__name__, problem)
+
+box = Box(engine, "closing")
+waiting = threading.Thread(target=work)
+waiting.start()
+box.out("until [ -e s ]; do sleep 0.05; done")
+run(engine.close())
+waiting.join()
+engine = _local.open_engine(state_dir=sys.argv[1], default_policy="open")
+print(Box(engine, "closing").out("pgrep -c sleep || true"), end="")
+"""
+    )
+    told = output_of(run_program(text, state, env=SUPPORT, timeout=25))  # a command has 30 s
+    assert told == "CapacityError the engine was closed\n0\n"
+
+
 def test_the_keeper_ends_with_its_last_client_and_files_stay():
     with state_dir() as where:
         text = (
@@ -273,142 +287,3 @@ except ChildProcessError:
     )
     with state_dir() as where:
         assert output_of(run_program(text, where, env=SUPPORT)) == "none\n"
-
-
-def test_two_programs_share_a_session(state):
-    mine = _local.open_engine(state_dir=state, default_policy="open")
-    box = Box(mine, "shared")
-    box.out("echo mine > file")
-    text = (
-        PROGRAM
-        + """
-box = Box(engine, "shared")
-print(box.info.status, box.out("cat file; echo other >> file").strip(), flush=True)
-sys.stdin.readline()
-print(box.out("cat file").split(), flush=True)
-"""
-    )
-    other = start_program(text, state, env=SUPPORT, stdin=subprocess.PIPE)
-    assert other.stdout.readline() == "existing mine\n"
-    assert box.out("cat file; echo again >> file") == "mine\nother\n"
-    other.stdin.write("\n")
-    other.stdin.flush()
-    assert other.stdout.readline() == "['mine', 'other', 'again']\n"
-    assert other.wait(20) == 0
-    box.close()
-    run(mine.close())
-
-
-def test_a_process_is_followed_from_two_programs(state):
-    mine = _local.open_engine(state_dir=state, default_policy="open")
-    box = Box(mine, "followed")
-    made = box.start("for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.2; done")
-    text = (
-        PROGRAM
-        + """
-box = Box(engine, "followed")
-print(b"".join(e.data for e in box.follow(int(sys.argv[2])) if hasattr(e, "data")).split())
-"""
-    )
-    other = start_program(text, state, str(made.process_id), env=SUPPORT)
-    told = b"".join(e.data for e in box.follow(made.process_id) if hasattr(e, "data"))
-    assert told.split() == [b"%d" % n for n in range(1, 9)]
-    assert other.stdout.readline() == f"{[b'%d' % n for n in range(1, 9)]}\n"
-    assert other.wait(20) == 0
-    box.close()
-    run(mine.close())
-
-
-def test_programs_that_ask_for_one_thread_get_one_session(state):
-    text = (
-        PROGRAM
-        + """
-sys.stdin.readline()
-print(Box(engine, "race").id)
-"""
-    )
-    racers = [start_program(text, state, env=SUPPORT, stdin=subprocess.PIPE) for _ in range(4)]
-    for racer in racers:
-        racer.stdin.write("\n")
-        racer.stdin.flush()
-    ids = {racer.stdout.readline() for racer in racers}
-    assert [racer.wait(20) for racer in racers] == [0] * 4
-    assert len(ids) == 1
-    mine = _local.open_engine(state_dir=state, default_policy="open")
-    Box(mine, "race").close()
-    run(mine.close())
-
-
-def test_a_session_that_another_program_closed_is_gone(state):
-    mine = _local.open_engine(state_dir=state, default_policy="open")
-    box = Box(mine, "closed-elsewhere")
-    box.out("true")
-    text = (
-        PROGRAM
-        + """
-Box(engine, "closed-elsewhere").close()
-"""
-    )
-    output_of(run_program(text, state, env=SUPPORT))
-    assert Box(mine, "closed-elsewhere").info.status == "created"
-    Box(mine, "closed-elsewhere").close()
-    run(mine.close())
-
-
-def test_programs_that_are_killed_hold_nothing():
-    """The first one too, who started the keeper; while they have the sandbox or wait for it."""
-    text = (
-        PROGRAM
-        + """
-box = Box(engine, "killed")
-print(box.id, flush=True)
-while True:
-    box.execute(sys.argv[2])
-"""
-    )
-    with state_dir() as where:
-        others = [start_program(text, where, word, env=SUPPORT) for word in ("sleep 300", "true")]
-        assert len({other.stdout.readline() for other in others}) == 1
-        mine = _local.open_engine(state_dir=where, default_policy="open")
-        box = Box(mine, "killed")
-        assert box.info.status == "existing"
-        for other in others:
-            other.kill()
-        assert box.out("echo mine") == "mine\n"
-        assert [other.wait(20) for other in others] == [-signal.SIGKILL] * 2
-        run(mine.close())
-
-
-def test_two_engines_of_one_program_make_one_session(state):
-    engines = [_local.open_engine(state_dir=state, default_policy="open") for _ in range(2)]
-    found = []
-    threads = [
-        threading.Thread(target=lambda one=one: found.append(Box(one, "both"))) for one in engines
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len({box.id for box in found}) == 1
-    for turn in range(3):
-        for one in found:
-            one.out(f"echo {turn} >> log")
-    assert found[0].out("wc -l < log").strip() == "6"
-    run(engines[1].close())
-    left = next(box for box in found if box.engine is engines[0])
-    assert left.out("echo still") == "still\n"
-    left.close()
-    run(engines[0].close())
-
-
-def test_a_directory_of_a_server_is_refused(state):
-    import fcntl
-
-    from threadbox import _errors as errors
-
-    with state_dir() as where, open(f"{where}/server.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        mine = _local.open_engine(state_dir=where)
-        with pytest.raises(errors.ConflictError, match="a server has"):
-            run(mine.health())
-        run(mine.close())
