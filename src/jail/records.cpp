@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jail/records.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -11,13 +12,23 @@ namespace tb::jail {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::uint32_t kFormat = 0x54425233;        // "TBR3"
-constexpr std::uint32_t kSecondFormat = 0x54425232;  // "TBR2": without mounts
+constexpr std::uint32_t kFormat = 0x54425234;        // "TBR4"
+constexpr std::uint32_t kThirdFormat = 0x54425233;   // "TBR3": without a checksum
+constexpr std::uint32_t kSecondFormat = 0x54425232;  // "TBR2": without mounts, too
 constexpr std::uint32_t kFirstFormat = 0x54425231;   // "TBR1": without programs, too
 
-std::string encode(const Record& record) {
+// As much as a kill can't cut: the kernel copies it in one go.
+constexpr std::size_t kPage = 4096;
+
+// FNV-1a: tells whether a write was whole, nothing more.
+std::uint64_t checksum(std::string_view text) {
+  std::uint64_t sum = 0xcbf29ce484222325;
+  for (const char c : text) sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return sum;
+}
+
+std::string encode_fields(const Record& record) {
   Writer out;
-  out.u32(kFormat);
   out.bytes(record.environment);
   record.limits.encode(out);
   out.u32(record.slot);
@@ -28,18 +39,44 @@ std::string encode(const Record& record) {
   return out.take();
 }
 
-bool decode(std::string_view text, Record& record) {
+std::string encode(const Record& record) {
+  const std::string fields = encode_fields(record);
+  Writer out;
+  out.u32(kFormat);
+  out.u64(checksum(fields));
+  out.bytes(fields);
+  return out.take();
+}
+
+bool decode_fields(std::uint32_t format, std::string_view text, Record& record) {
   Reader in{text};
-  const std::uint32_t format = in.u32();
-  if (format < kFirstFormat || format > kFormat) return false;
   record.environment = in.bytes();
   record.limits = Limits::decode(in);
   record.slot = in.u32();
   record.ttl_ms = in.u64();
   record.label = in.bytes();
   if (format >= kSecondFormat) record.programs = in.list();
-  if (format >= kFormat) record.mounts = decode_mounts(in);
+  if (format >= kThirdFormat) record.mounts = decode_mounts(in);
   return in.done() && valid_programs(record.programs) && valid_mounts(record.mounts);
+}
+
+bool decode(std::string_view text, Record& record) {
+  Reader in{text};
+  const std::uint32_t format = in.u32();
+  if (format < kFirstFormat || format > kFormat) return false;
+  if (format < kFormat) return decode_fields(format, text.substr(sizeof format), record);
+  const std::uint64_t sum = in.u64();
+  const std::string fields = in.bytes();  // what follows is left of a longer one
+  return in.ok() && sum == checksum(fields) && decode_fields(format, fields, record);
+}
+
+// Over the one that is there. A new file instead of it costs a place in the file system, whose
+// search takes up to a millisecond where many were deleted, and rename(2) over another one a flush.
+bool write_over(const std::string& path, const std::string& text) {
+  const os::Fd file{text.size() <= kPage ? ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW)
+                                         : -1};
+  return file &&
+         ::pwrite(file.get(), text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
 }
 
 }  // namespace
@@ -67,7 +104,9 @@ std::map<std::string, Record> Records::load() {
 }
 
 void Records::save(const std::string& id, const Record& record) {
-  os::replace_file(dir_ + "/" + id, encode(record), 0600);
+  const std::string path = dir_ + "/" + id;
+  const std::string text = encode(record);
+  if (!write_over(path, text)) os::replace_file(path, text, 0600);
 }
 
 void Records::remove(const std::string& id) { ::unlink((dir_ + "/" + id).c_str()); }
