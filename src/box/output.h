@@ -23,6 +23,10 @@ using sandbox::Stream;
 // The line that stands for bytes that an answer leaves out.
 std::string gap_line(std::uint64_t bytes);
 
+// An empty file in a directory of output, made ahead: the first stream that needs one takes it.
+// Where many files were deleted, ext4 may take a millisecond to find a place for a new one.
+std::string spare_file(const std::string& dir);
+
 // Whether an earlier server may have left something of a process: then it is gone on with.
 enum class Earlier { none, possible };
 

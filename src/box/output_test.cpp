@@ -67,6 +67,14 @@ TEST(StreamFile, ReadsToTheEndOfThePipe) {
   EXPECT_EQ(stream.file.captured().text, "last words");
 }
 
+TEST(StreamFile, TheFirstOneTakesTheSpareFile) {
+  OneStream first{limits(100, 1000)};
+  os::replace_file(spare_file(first.dir.path()), "", 0600);
+  first.say("hello");
+  EXPECT_FALSE(fs::exists(spare_file(first.dir.path())));
+  EXPECT_EQ(os::read_file(first.dir / "1.out"), "hello");
+}
+
 TEST(StreamFile, NothingPrintedMakesNoFile) {
   OneStream stream{limits(100, 1000)};
   EXPECT_EQ(stream.file.drain(), 0u);

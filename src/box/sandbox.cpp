@@ -245,6 +245,8 @@ void GuestSandbox::expect_command() {
   // Its first command need not wait for that.
   make_dir();
   append_to_log({});
+  const std::string spare = spare_file(settings_.output_dir);
+  const os::Fd made{::open(spare.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
   const bool any = settings_.ahead.count() > 0;
   ask_for_shell(any ? Milliseconds::max() : Milliseconds{0});
 }

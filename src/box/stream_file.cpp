@@ -6,11 +6,13 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "box/output.h"
 
 namespace tb::box {
+namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kMove = 1 << 20;   // bytes a splice moves at most: the largest pipe
@@ -33,6 +35,8 @@ struct Scratch {
 };
 
 }  // namespace
+
+std::string spare_file(const std::string& dir) { return dir + "/spare"; }
 
 std::string gap_line(std::uint64_t bytes) {
   return "\n[... " + std::to_string(bytes) + " bytes left out ...]\n";
@@ -93,6 +97,7 @@ bool StreamFile::feed() {
 
 bool StreamFile::open_file() {
   if (file_) return true;
+  if (!on_disk_) (void)::rename(spare_file(fs::path{path_}.parent_path()).c_str(), path_.c_str());
   os::Fd file{::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
   if (!file) return false;
   on_disk_ = true;
