@@ -93,8 +93,9 @@ def test_what_is_left_in_the_background_prints_on(server, session):
 
 
 def test_it_is_followed_by_nobody_else(server, session):
-    """Who executes another program, or has had a child, is left alone."""
-    assert server.stdout(session, "grep TracerPid /proc/self/status").split()[1] == "0"
+    """Who executes a program of his own, or has had a child, is left alone."""
+    server.execute(session, "cp /usr/bin/grep look")
+    assert server.stdout(session, "./look TracerPid /proc/self/status").split()[1] == "0"
     told = server.stdout(session, "/bin/true; while read -r a b; do "
                                   "[ $a = TracerPid: ] && echo $b; done < /proc/$$/status; true")
     assert told == "0\n"
@@ -107,3 +108,47 @@ def test_a_kill_that_comes_with_the_start_is_not_lost(server, session):
         place = f"/api/sessions/{session}/processes/{made['process_id']}"
         assert server.request("DELETE", place).status == 200
         server.wait_exited(session, made["process_id"])
+
+
+FIRST_THREAD_ENDS = """
+import ctypes, os, threading, time
+def work():
+    time.sleep(0.2)
+    os.write(1, b"later\\n")
+    os._exit(3)
+threading.Thread(target=work).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+ANOTHER_THREAD_EXECUTES = """
+import os, threading, time
+threading.Thread(target=os.execv, args=("/bin/sh", ["sh", "-c", "sleep 0.2; echo later; exit 3"])
+                 ).start()
+time.sleep(100)
+"""
+
+
+@pytest.mark.parametrize("program", [FIRST_THREAD_ENDS, ANOTHER_THREAD_EXECUTES],
+                         ids=["ends", "executes"])
+def test_a_thread_that_ends_is_no_end(server, session, program):
+    server.upload(session, "p.py", program.encode())
+    for _ in range(5):
+        told = server.execute(session, "exec python3 p.py", timeout=10)
+        assert (told["stdout"], told["exit_code"]) == ("later\n", 3), told
+
+
+def test_programs_of_the_system_are_followed_and_end_as_they_do(server, session):
+    server.upload(session, "f", b"x" * 100)
+    for command, code, out in [("cat f", 0, "x" * 100), ("cat /none 2>/dev/null", 1, ""),
+                               ("exec env env cat f", 0, "x" * 100), ("true", 0, ""),
+                               ("exec python3 -c 'import os; os.abort()'", 134, ""),
+                               ("exec python3 -c 'import os; os.kill(os.getpid(), 9)'", 137, "")]:
+        for _ in range(3):
+            told = server.execute(session, command, timeout=10)
+            assert (told["stdout"], told["exit_code"]) == (out, code), (command, told)
+
+
+def test_the_next_program_has_the_memory_of_the_last_one(server, session):
+    """Its end is told when it is gone if it had much: two of them at once would be killed."""
+    command = "exec python3 -c 'x = bytearray(160 << 20)'"  # of 256 MiB
+    for _ in range(5):
+        assert server.execute(session, command, timeout=20)["exit_code"] == 0

@@ -89,7 +89,8 @@ def test_what_the_tenant_brings_is_loaded_by_filtered_shells_only(server, module
     assert set(told) <= {filters(server, session)}, told
     before = original(server, session)
     # Who has such a variable has no copies: others in the same session may.
-    assert before is None or f"{name}=".encode() not in open(f"/proc/{before}/environ", "rb").read()
+    has = before and f"{name}={value}\0".encode() in open(f"/proc/{before}/environ", "rb").read()
+    assert not has
     server.cleanup(session)
 
 
