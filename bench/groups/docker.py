@@ -16,6 +16,8 @@ from series import in_turns
 PEERS = pathlib.Path(__file__).resolve().parent.parent / "peers"
 PACKAGES = ["fastapi", "uvicorn", "docker", "python-multipart", "llm-sandbox[docker]"]
 CONTAINERS, SESSIONS = 5, 50
+# Of those that sleep: fifty are not much more than what the kernel takes and gives meanwhile.
+SLEEPERS = 500
 
 
 @contextlib.contextmanager
@@ -106,11 +108,11 @@ class Beside:
         return host.kernel_kib() + host.pss_kib(
             [self.server.process.pid, self.keeper, *host.descendants(self.keeper)])
 
-    def add(self):
-        self.sessions += [self.client.create() for _ in range(SESSIONS)]
+    def add(self, count=SESSIONS):
+        self.sessions += [self.client.create() for _ in range(count)]
 
     def add_and_sleep(self):
-        self.add()
+        self.add(SLEEPERS)
         density.wait_for_sleep(self.client, len(self.sessions))
 
     def close(self):
@@ -130,7 +132,7 @@ def memory_rows(measured, options, docker):
         for _ in range(options.turns):
             for name, used, more, count in (
                     ("memory awake, beside Docker", awake.used_kib, awake.add, SESSIONS),
-                    ("memory, beside Docker", asleep.used_kib, asleep.add_and_sleep, SESSIONS),
+                    ("memory, beside Docker", asleep.used_kib, asleep.add_and_sleep, SLEEPERS),
                     ("Docker memory", docker.used_kib, more_containers, CONTAINERS)):
                 batches = host.Batches(used)
                 more()
