@@ -192,7 +192,10 @@ void end_child(pid_t pid) {
 // The child starts into the namespaces; the parent gives it its uids and lets it go on.
 pid_t launch(Entry& entry, Jail& jail, bool root) {
   const pid_t pid = clone_child(jail.cgroup);
-  if (pid == 0) enter(entry);
+  if (pid == 0) {
+    jail.guest.reset();  // the keeper's end: with it, the child would never hear of the keeper's
+    enter(entry);
+  }
   try {
     expose_to_oom(pid);
     write_maps(pid, jail.slot, root);

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The keeper dies or can't open its pool: all sandboxes end, and nothing stays but the files."""
 import concurrent.futures
+import contextlib
+import http.client
 import os
+import time
 
 import pytest
 
@@ -118,3 +121,25 @@ def test_a_pool_that_cannot_be_opened_once_costs_no_files(start_server):
     server.start()
     assert server.create("t") == session
     assert server.stdout(session, "cat f") == "data\n"
+
+
+def test_a_keeper_killed_while_it_makes_sandboxes_leaves_nobody(start_server):
+    """A child that waited for its word held the lock for ever: no server could start again."""
+    server = start_server(POOL_SIZE=4)
+    for turn in range(10):
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            jobs = [pool.submit(make_some, server) for _ in range(3)]
+            time.sleep(0.02 + 0.025 * turn)  # somewhere in the middle of them
+            server.kill9_keeper()
+            for job in jobs:
+                job.result()
+        server.process.wait()
+        server.process.stdout.close()
+        server.start()
+        assert server.health()["status"] == "healthy"
+
+
+def make_some(server):
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        for _ in range(8):
+            server.request("POST", "/create_session", {})
