@@ -108,15 +108,18 @@ void fill_tree(const Disk::Tree& tree, std::uint32_t tenant) {
   }
 }
 
-void make_image(const std::string& path) {
+// Under another name until it is whole: who is killed meanwhile leaves no pool.
+void make_image(const std::string& final_path) {
+  const std::string path = final_path + ".new";
   const os::Fd image{
-      check(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600), "open " + path)};
+      check(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), "open " + path)};
   // Allocated for real: a sparse image turns read-only for everybody when the host fills up.
   if (host_free(image) < kFirstSize + kHostReserve) {
     throw Error{Code::exhausted, "less than 4 GiB free on the state directory's disk"};
   }
   check(::fallocate(image.get(), 0, 0, static_cast<off_t>(kFirstSize.count)), "allocate " + path);
   run({"mkfs.btrfs", "-q", "-K", "-m", "single", "-d", "single", path});
+  check(::rename(path.c_str(), final_path.c_str()), "rename " + path);
 }
 
 os::Fd open_directory(int parent, const std::string& name) {
@@ -180,7 +183,7 @@ void Disk::drop_pool(const std::string& dir) {
   ::umount2((dir + "/pool").c_str(), MNT_DETACH);
   device_ = {};
   image_.reset();
-  ::unlink((dir + "/pool.img").c_str());
+  for (const char* name : {"/pool.img", "/pool.img.new"}) ::unlink((dir + name).c_str());
 }
 
 void Disk::open_pool(const std::string& dir) {

@@ -6,6 +6,7 @@ import os
 import pathlib
 import resource
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -246,6 +247,26 @@ def test_a_pool_that_could_not_be_made_leaves_nothing_of_it(start_server, tmp_pa
     assert os.listdir(server.state_dir + "/disk") == ["trees"]
     server.stop()
     server.restart(PATH=os.environ["PATH"])
+    assert server.health()["isolation"]["barriers"]["disk limit"] == "present"
+
+
+def test_who_is_killed_while_it_makes_a_pool_leaves_none(start_server, tmp_path):
+    """Half of one was found by the next keeper, which then refused to start."""
+    server = start_server(POOL_SIZE=0)
+    server.stop()
+    shutil.rmtree(server.state_dir + "/disk")
+    (tmp_path / "mkfs.btrfs").write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 1000\n")
+    (tmp_path / "mkfs.btrfs").chmod(0o755)
+    server.settings["PATH"] = f"{tmp_path}:{os.environ['PATH']}"
+    starting = server.spawn("serve", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(),
+               "it makes one")
+    server.kill9_keeper()
+    starting.kill()
+    starting.wait()
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    server.settings["PATH"] = os.environ["PATH"]
+    server.start()
     assert server.health()["isolation"]["barriers"]["disk limit"] == "present"
 
 
