@@ -152,8 +152,8 @@ void allow_by_value(Context& context) {
   constexpr std::uint64_t kRefused = kNamespaces | CLONE_PTRACE;
   rule(context, SCMP_ACT_ALLOW, "clone", SCMP_A0(SCMP_CMP_MASKED_EQ, kRefused, 0));
   // PID 1 hears of the end of a shell that asked for it (guest/following.cpp): commands can't.
-  for (std::uint64_t request :
-       {PTRACE_TRACEME, PTRACE_CONT, PTRACE_DETACH, PTRACE_SETOPTIONS, PTRACE_GETEVENTMSG}) {
+  for (std::uint64_t request : {PTRACE_TRACEME, PTRACE_CONT, PTRACE_DETACH, PTRACE_SETOPTIONS,
+                                PTRACE_GETEVENTMSG, PTRACE_PEEKUSER}) {
     rule(context, SCMP_ACT_ALLOW, "ptrace", SCMP_A0(SCMP_CMP_EQ, request));
   }
   // Linux itself, and the question which one it is.

@@ -2,6 +2,7 @@
 """PID 1 follows shells to tell their end before they are gone: whatever signals come, an end is
 told, once, and the next command finds nothing that the last one had."""
 import signal
+import subprocess
 
 import pytest
 
@@ -152,3 +153,60 @@ def test_the_next_program_has_the_memory_of_the_last_one(server, session):
     command = "exec python3 -c 'x = bytearray(160 << 20)'"  # of 256 MiB
     for _ in range(5):
         assert server.execute(session, command, timeout=20)["exit_code"] == 0
+
+
+# Its first thread ends; the other waits until that is being followed, and crashes.
+CRASH_AFTER_THE_FIRST = """
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static void* work(void* unused) {
+  char path[64], text[256];
+  sprintf(path, "/proc/self/task/%d/stat", getpid());
+  for (;;) {
+    const int fd = open(path, O_RDONLY);
+    const ssize_t size = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[size > 0 ? size : 0] = 0;
+    const char* state = strrchr(text, ')');
+    if (!state || !strchr("RSD", state[2])) abort();
+  }
+}
+int main() {
+  pthread_t thread;
+  pthread_create(&thread, 0, work, 0);
+  pthread_exit(0);
+}
+"""
+
+
+def test_the_end_of_several_threads_is_that_of_the_last(server, session, tmp_path):
+    """Its code was told of the first one's end, when the others had ended by then."""
+    (tmp_path / "p.c").write_text(CRASH_AFTER_THE_FIRST)
+    subprocess.run(["cc", "-pthread", "-o", tmp_path / "p", tmp_path / "p.c"], check=True)
+    server.upload(session, "cat", (tmp_path / "p").read_bytes())
+    server.execute(session, "chmod +x cat")
+    for _ in range(60):
+        told = server.execute(session, "exec ./cat", timeout=10)
+        assert told["exit_code"] == 134, told
+
+
+# Little memory of its own, but much to be freed after it.
+SLOW_TO_END = """
+import fcntl, os
+lock = os.open("lock", os.O_RDWR | os.O_CREAT)
+fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+rest = os.memfd_create("rest")
+for _ in range(150):
+    os.write(rest, bytes(1 << 20))
+"""
+
+
+def test_the_next_one_finds_no_lock_of_the_last(server, session):
+    server.upload(session, "slow.py", SLOW_TO_END.encode())
+    for _ in range(10):
+        told = server.execute(session, "exec python3 slow.py", timeout=20)
+        assert told["exit_code"] == 0, told
