@@ -28,7 +28,9 @@ def cgroup_dirs(server):
 
 
 def files_in(folder):
-    return sum(len(names) + len(folders) for _, folders, names in os.walk(folder))
+    """Without the audit log: it is there to grow, by files of 64 MiB up to its own limit."""
+    return sum(len(names) + len(folders) for place, folders, names in os.walk(folder)
+               if os.path.basename(place) != "audit")
 
 
 def held(server):
