@@ -132,9 +132,9 @@ def is_claimed(slot):
 
 
 def read_label(server, session):
-    """A field of a record (src/jail/records.cpp)."""
+    """A field of a record (src/jail/records.cpp), behind its format, checksum and size."""
     data = open(f"{server.state_dir}/sandboxes/{session}", "rb").read()
-    at = 4
+    at = 4 + 8 + 4
     size = struct.unpack_from("<I", data, at)[0]
     at += 4 + size + 8 + 8 + 4 + 4 + 4 + 4 + 8
     size = struct.unpack_from("<I", data, at)[0]
