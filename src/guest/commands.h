@@ -127,6 +127,7 @@ class Commands {
   void leader_ended(Command& command, int status);
   void signal_run(Command& run, int number);
   void interrupt(Command& command);
+  static void interrupt_shell(Command& command);
   std::vector<int> newcomers(const Command& command) const;
   void end_newcomers(Command& command, bool spare_leader);
   void close_shell(Command& command);

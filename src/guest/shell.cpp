@@ -266,16 +266,6 @@ bool feed_snapshot(Shell& shell, int code) {
               "\\builtin . " + shell.place + "/s " + which + " " + std::to_string(code) + "\n");
 }
 
-std::string words_of(int pid) {
-  const std::string path = "/proc/" + std::to_string(pid) + "/cmdline";
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return {};
-  char buffer[256];
-  const ssize_t n = ::read(fd, buffer, sizeof buffer);
-  ::close(fd);
-  return n > 0 ? std::string(buffer, static_cast<std::size_t>(n)) : std::string{};
-}
-
 bool has_read_all(const Shell& shell) {
   int left = 0;
   return ::ioctl(shell.feed, SIOCOUTQ, &left) == 0 && left == 0;

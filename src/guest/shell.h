@@ -29,14 +29,16 @@ struct Shell {
   std::vector<int> minders;  // of earlier generations
 
   // ---- of the run at work ----
-  std::vector<std::string> nonces;  // any ends the run; the last one does in any case
-  bool ending = false;              // by force
-  std::optional<int> answer;        // the status that it told first
-  int rounds = 0;                   // that are left of an interrupt
-  std::vector<int> interrupted;     // who had it
-  std::uint64_t next_us = 0;        // when to look after it again
-  std::uint64_t last_us = 0;        // when to give it up
-  std::uint64_t silent_us = 0;      // since when it has taken all, and should have answered
+  std::vector<std::string> nonces;   // any ends the run; the last one does in any case
+  bool ending = false;               // by force
+  std::optional<int> answer;         // the status that it told first
+  int rounds = 0;                    // that are left of an interrupt
+  std::vector<int> interrupted;      // who had it
+  std::uint64_t interrupted_us = 0;  // since when
+  std::uint64_t ticks = 0;           // of its processor time, at that time
+  std::uint64_t next_us = 0;         // when to look after it again
+  std::uint64_t last_us = 0;         // when to give it up
+  std::uint64_t silent_us = 0;       // since when it has taken all, and should have answered
 
   Shell() = default;
   Shell(const Shell&) = delete;
@@ -71,8 +73,6 @@ bool feed_run(Shell& shell, std::uint32_t run);
 bool feed_question(Shell& shell);
 // The next run finds `code` as $?.
 bool feed_snapshot(Shell& shell, int code);
-// The beginning of the command line of a process; a copy of one has the same.
-std::string words_of(int pid);
 // It has taken all that it was told.
 bool has_read_all(const Shell& shell);
 

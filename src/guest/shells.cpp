@@ -17,8 +17,6 @@ namespace {
 constexpr std::size_t kMaxShells = 16;
 constexpr std::uint64_t kPress = 150 * 1000;      // microseconds between attempts to end a run
 constexpr std::uint64_t kPatience = 2000 * 1000;  // then the shell itself is ended
-constexpr std::uint64_t kAgain = 40 * 1000;       // between the rounds of an interrupt
-constexpr int kRounds = 3;                        // of an interrupt
 constexpr std::uint64_t kLook = 500 * 1000;       // how often a run is looked after
 constexpr std::uint64_t kSilence = 1500 * 1000;   // for a shell that should have answered
 
@@ -240,7 +238,7 @@ std::uint64_t Commands::tend(Command& command, std::uint64_t now) {
   Shell& shell = *command.shell;
   if (shell.state.what != ShellState::What::runs) return 0;
   if (now < shell.next_us) return shell.next_us;
-  if (shell.rounds > 0 && !shell.ending && !shell.answer) {
+  if (shell.rounds > 0 && !shell.ending) {
     interrupt(command);
     return shell.next_us;
   }
@@ -317,41 +315,6 @@ void Commands::leader_ended(Command& command, int status) {
     // Not at once: what ended it may end the next one, again and again.
     shell.state.what = ShellState::What::dead;
   }
-}
-
-void Commands::signal_run(Command& run, int number) {
-  if (run.exit) return;
-  if (number == SIGKILL) return end_run(run, Cause::killed);
-  Command* const home = find(run.in_shell);
-  if (!home || home->shell->answer) return;  // it is over, and only not told yet
-  if (number != SIGINT) {
-    for (const int pid : newcomers(*home)) ::kill(pid, number);
-    return;
-  }
-  home->shell->interrupted.clear();
-  home->shell->rounds = kRounds;
-  interrupt(*home);
-}
-
-// A shell that is just starting a program waits for what its interrupt does to that program, which
-// was not there yet when we looked, or still had the shell's own way with interrupts: so we look
-// again. No other program gets it twice.
-void Commands::interrupt(Command& command) {
-  Shell& shell = *command.shell;
-  if (shell.rounds-- == kRounds && command.pid > 0) {
-    ::kill(command.pid, SIGINT);
-    ::kill(command.pid, SIGCONT);  // it may have stopped itself
-    // If it had ended just before, the interrupt has cost us the line that tells.
-    feed_question(shell);
-  }
-  const std::string own = words_of(command.pid);
-  for (const int pid : newcomers(command)) {
-    if (contains(shell.interrupted, pid)) continue;
-    const bool copy = words_of(pid) == own;
-    ::kill(pid, SIGINT);
-    if (!copy) shell.interrupted.push_back(pid);
-  }
-  shell.next_us = now_us() + kAgain;
 }
 
 void Commands::close_shell(Command& command) {

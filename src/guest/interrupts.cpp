@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// An interrupt of what a shell runs. Without a terminal nobody but us knows whom it is for: the
+// shell, and what it has started since the run began.
+#include <fcntl.h>
+#include <signal.h>
+
+#include <charconv>
+#include <string_view>
+
+#include "guest/clock.h"
+#include "guest/commands.h"
+
+namespace tb::guest {
+namespace {
+
+constexpr std::uint64_t kAgain = 40 * 1000;       // microseconds between the rounds of an interrupt
+constexpr int kRounds = 3;                        // of those who have come to it
+constexpr std::uint64_t kPatience = 2000 * 1000;  // with who does not come to it
+constexpr std::uint64_t kEnough = 2;              // ticks of 10 ms, to come to it
+
+std::string read_of(int pid, const char* what) {
+  const std::string path = "/proc/" + std::to_string(pid) + what;
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return {};
+  char buffer[256];
+  const ssize_t n = ::read(fd, buffer, sizeof buffer);
+  ::close(fd);
+  return n > 0 ? std::string(buffer, static_cast<std::size_t>(n)) : std::string{};
+}
+
+// The beginning of the command line of a process; a copy of one has the same.
+std::string words_of(int pid) { return read_of(pid, "/cmdline"); }
+
+struct Look {
+  bool wants_to_run = false;
+  std::uint64_t ticks = 0;  // of processor time
+};
+
+// pid (name) state, and ten more before the ticks of user and system.
+Look look_at(int pid) {
+  constexpr int kBetween = 11;
+  const std::string text = read_of(pid, "/stat");
+  const std::size_t name = text.rfind(") ");
+  if (name == text.npos || name + 2 >= text.size()) return {};
+  Look look;
+  look.wants_to_run = text[name + 2] == 'R' || text[name + 2] == 'D';
+  std::size_t at = name + 2;
+  for (int i = 0; i < kBetween && at != text.npos; ++i) at = text.find(' ', at + 1);
+  for (int i = 0; i < 2 && at != text.npos; ++i) {
+    std::uint64_t ticks = 0;
+    std::from_chars(text.data() + at + 1, text.data() + text.size(), ticks);
+    look.ticks += ticks;
+    at = text.find(' ', at + 1);
+  }
+  return look;
+}
+
+// Not who only waits for a processor, as all do in a sandbox that has used up its share.
+bool has_come_to_it(int pid, std::uint64_t ticks_before) {
+  const Look look = look_at(pid);
+  return !look.wants_to_run || look.ticks >= ticks_before + kEnough;
+}
+
+}  // namespace
+
+void Commands::signal_run(Command& run, int number) {
+  if (run.exit) return;
+  if (number == SIGKILL) return end_run(run, Cause::killed);
+  Command* const home = find(run.in_shell);
+  if (!home) return;
+  if (number != SIGINT) {
+    for (const int pid : newcomers(*home)) ::kill(pid, number);
+    return;
+  }
+  Shell& shell = *home->shell;
+  shell.interrupted.clear();
+  shell.interrupted_us = now_us();
+  shell.ticks = look_at(home->pid).ticks;
+  shell.rounds = kRounds;
+  // Where the run is over and only not told yet, it's not for the shell: it would hit the next one.
+  if (!shell.answer) interrupt_shell(*home);
+  interrupt(*home);
+}
+
+void Commands::interrupt_shell(Command& command) {
+  if (command.pid <= 0) return;
+  ::kill(command.pid, SIGINT);
+  ::kill(command.pid, SIGCONT);  // it may have stopped itself
+  // If it had ended just before, the interrupt has cost us the line that tells.
+  feed_question(*command.shell);
+}
+
+// A shell that is just starting a program waits for what its interrupt does to that program, which
+// was not there yet when we looked, or still had the shell's own way with interrupts: so we look
+// again, even when the shell has told that the run is over: interrupted between a program's start
+// and the wait for it, it waits for it later. No other program gets it twice.
+void Commands::interrupt(Command& command) {
+  Shell& shell = *command.shell;
+  bool over = has_come_to_it(command.pid, shell.ticks);
+  const std::string own = words_of(command.pid);
+  for (const int pid : newcomers(command)) {
+    if (contains(shell.interrupted, pid)) continue;
+    const bool copy = words_of(pid) == own;
+    over = over && (!copy || has_come_to_it(pid, 0));
+    ::kill(pid, SIGINT);
+    if (!copy) shell.interrupted.push_back(pid);
+  }
+  const std::uint64_t now = now_us();
+  if (over || now > shell.interrupted_us + kPatience) --shell.rounds;
+  shell.next_us = now + kAgain;
+}
+
+}  // namespace tb::guest
