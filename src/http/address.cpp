@@ -43,6 +43,15 @@ std::optional<SocketAddress> parse_tcp_address(const std::string& host, std::uin
   return std::nullopt;
 }
 
+bool SocketAddress::is_loopback() const {
+  const auto& v4 = reinterpret_cast<const sockaddr_in&>(storage).sin_addr;
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(storage).sin6_addr;
+  if (storage.ss_family == AF_INET) return ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
+  if (storage.ss_family != AF_INET6) return false;
+  return IN6_IS_ADDR_LOOPBACK(&v6) ||
+         (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == IN_LOOPBACKNET);
+}
+
 PeerAddress::PeerAddress(const sockaddr_storage& address) {
   if (address.ss_family == AF_INET) {
     const auto& v4 = reinterpret_cast<const sockaddr_in&>(address).sin_addr;

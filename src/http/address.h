@@ -14,6 +14,7 @@ struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t size = 0;
   const sockaddr* raw() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  bool is_loopback() const;
 };
 
 // `host` is an IPv4 or IPv6 address or "localhost" (127.0.0.1); empty when it is none of these.

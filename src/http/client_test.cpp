@@ -3,7 +3,10 @@
 #include "http/client.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/un.h>
 
 #include <atomic>
@@ -233,6 +236,25 @@ TEST(HttpResponseParser, ReadsAllWaysToEndABody) {
         EXPECT_EQ(one.body, "!") << one.bytes;
       }
     }
+  }
+}
+
+// Closes it.
+std::string congestion_control_of(int fd) {
+  char name[16] = {};
+  socklen_t size = sizeof name;
+  EXPECT_EQ(::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &size), 0);
+  ::close(fd);
+  return name;
+}
+
+TEST(HttpListener, PacesNothingWithinTheMachine) {
+  for (const char* host : {"127.0.0.1", "localhost", "127.1.2.3", "::1", "::ffff:127.0.0.1"}) {
+    EXPECT_EQ(congestion_control_of(bind_listener(host, 0)), "reno") << host;
+  }
+  const std::string usual = congestion_control_of(::socket(AF_INET, SOCK_STREAM, 0));
+  for (const char* host : {"0.0.0.0", "::"}) {
+    EXPECT_EQ(congestion_control_of(bind_listener(host, 0)), usual) << host;
   }
 }
 

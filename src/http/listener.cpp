@@ -2,10 +2,12 @@
 #include "http/listener.h"
 
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -26,6 +28,14 @@ constexpr int kBacklog = 4096;
       throw Error{Code::invalid, "no interface has the address " + host + ": set HOST to another"};
     default: throw SystemError{number, "listen on " + host + ' ' + name};
   }
+}
+
+// Where the system's choice is BBR, each packet waits for a timer of its own: on a network worth
+// it, within a machine most of what a transfer costs. Connections have what their listener has;
+// they can't change it later, the timer stays. Whoever can't have it is only slower.
+void send_without_pauses(int socket) {
+  constexpr std::string_view kPlain = "reno";  // in every kernel, and everybody may have it
+  ::setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, kPlain.data(), kPlain.size());
 }
 
 // Closes on the way out of a failure.
@@ -59,6 +69,7 @@ int bind_listener(const std::string& host, std::uint16_t port) {
   if (family == AF_INET6) {
     check(::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off), "IPV6_V6ONLY");
   }
+  if (address->is_loopback()) send_without_pauses(socket.get());
   if (::bind(socket.get(), address->raw(), address->size) != 0 ||
       ::listen(socket.get(), kBacklog) != 0) {
     explain_bind_failure(errno, host, port);
