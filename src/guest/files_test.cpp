@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "guest/files_wire.h"
+#include "guest/names.h"
 #include "guest/tree.h"
 #include "os/fd.h"
 #include "os/fdpass.h"
@@ -188,6 +189,17 @@ TEST_F(FileHelper, ReplacesWhateverNamesTheTenantTakes) {
   }
   EXPECT_EQ(upload("a", "new").answer.type, Message::done);
   EXPECT_EQ(read(root_ / "a"), "new");
+}
+
+// As when it was put there after a look at what has the name.
+TEST_F(FileHelper, ReplacesNoDirectory) {
+  write(root_ / "a/b", "theirs");
+  const os::Fd root{::open(root_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)};
+  const os::Fd file{::open(root_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)};
+  EXPECT_FALSE(give_name(file.get(), root.get(), "a", true));
+  EXPECT_EQ(errno, EISDIR);
+  EXPECT_EQ(read(root_ / "a/b"), "theirs");
+  EXPECT_EQ(std::distance(fs::directory_iterator{root_}, {}), 1);
 }
 
 TEST_F(FileHelper, ReplacesOrSaysNoWhileTheTenantRemovesWhatItSees) {
