@@ -47,11 +47,15 @@ awaitable<Reply> ask(HelperLink& link, wire::Request request) {
   co_return co_await next(link);
 }
 
-awaitable<sandbox::Usage> usage_by(HelperLink& link) {
+std::string usage_request() {
   wire::Request request;
   request.type = wire::Message::usage;
   request.most = kMostCounted;
-  const Reply reply = co_await ask(link, std::move(request));
+  return request.encode();
+}
+
+awaitable<sandbox::Usage> next_usage(HelperLink& link) {
+  const Reply reply = co_await next(link);
   co_return sandbox::Usage{reply.answer.files, Bytes{reply.answer.bytes}};
 }
 
@@ -165,11 +169,13 @@ awaitable<std::unique_ptr<sandbox::OpenFile>> GuestFiles::open(std::string path)
 
 awaitable<std::unique_ptr<sandbox::NewFile>> GuestFiles::create() {
   std::unique_ptr<HelperLink> link = connect_();
+  wire::Request create;
+  create.type = wire::Message::create;
   // By the same helper: each is a process of the sandbox, and those have a limit.
-  const sandbox::Usage used = co_await usage_by(*link);
-  wire::Request request;
-  request.type = wire::Message::create;
-  Reply reply = co_await ask(*link, std::move(request));
+  link->say(usage_request());
+  link->say(create.encode());
+  const sandbox::Usage used = co_await next_usage(*link);
+  Reply reply = co_await next(*link);
   check_regular(reply.file);
   co_return std::make_unique<Writing>(std::move(link), used, std::move(reply.file));
 }
@@ -193,7 +199,8 @@ awaitable<sandbox::Listing> GuestFiles::list(std::string path, std::size_t most)
 
 awaitable<sandbox::Usage> GuestFiles::usage() {
   const std::unique_ptr<HelperLink> link = connect_();
-  co_return co_await usage_by(*link);
+  link->say(usage_request());
+  co_return co_await next_usage(*link);
 }
 
 }  // namespace tb::box

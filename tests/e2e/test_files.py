@@ -54,7 +54,8 @@ def test_an_upload_answers_every_field_and_belongs_to_the_tenant(server, session
     assert server.execute(session, "echo more >> a/b/c.txt && rm -r a")["exit_code"] == 0
 
 
-@pytest.mark.parametrize("size", [0, 1, 65535, 65536, 65537, 3 * MIB + 7])
+@pytest.mark.parametrize("size", [0, 1, 65535, 65536, 65537, MIB, MIB + 1,
+                                  3 * MIB + 7])
 def test_bytes_come_back_as_they_went(server, session, size):
     content = os.urandom(size)
     assert uploaded(server, session, "f", content)["size_bytes"] == size
