@@ -82,18 +82,11 @@ int coordinator(const Config& config) {
     stopping = true;
     stop.notify_all();
   });
-  std::exception_ptr failure;
-  auto task = [&]() -> awaitable<void> {
+  return run_loop(loop, [&]() -> awaitable<int> {
     co_await serve_until(stop, stopping, fleet, server, listener, config, tls.get());
     signals.cancel();
-  };
-  asio::co_spawn(loop, task, [&](std::exception_ptr error) {
-    failure = error;
-    loop.stop();
+    co_return 0;
   });
-  loop.run();
-  if (failure) std::rethrow_exception(failure);
-  return 0;
 }
 
 }  // namespace tb::cli

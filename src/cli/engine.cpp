@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "jail/slots.h"
 #include "native/launch.h"
+#include "os/prompt.h"
 
 namespace tb::cli {
 
@@ -159,14 +160,27 @@ void drop_privileges(unsigned uid, const std::vector<unsigned>& groups) {
   TB_ASSERT(::setuid(0) != 0);
 }
 
+int run_loop(asio::io_context& loop, const std::function<awaitable<int>()>& task) {
+  int code = 1;
+  std::exception_ptr failure;
+  asio::co_spawn(loop, task(), [&](std::exception_ptr error, int result) {
+    failure = error;
+    code = result;
+    loop.stop();
+  });
+  os::run_promptly();
+  loop.run();
+  if (failure) std::rethrow_exception(failure);
+  return code;
+}
+
 int with_engine(const Config& config,
                 const std::function<awaitable<int>(native::NativeProvider&)>& work) {
   asio::io_context loop{1};
   native::NativeProvider provider{loop.get_executor(), config.state_dir, config.output};
   provider.start_ahead(config.prestart);
-  int code = 1;
-  std::exception_ptr failure;
-  auto task = [&]() -> awaitable<void> {
+  return run_loop(loop, [&]() -> awaitable<int> {
+    int code = 1;
     std::exception_ptr inner;
     try {
       code = co_await work(provider);
@@ -175,14 +189,8 @@ int with_engine(const Config& config,
     }
     co_await provider.close();
     if (inner) std::rethrow_exception(inner);
-  };
-  asio::co_spawn(loop, task, [&](std::exception_ptr error) {
-    failure = error;
-    loop.stop();
+    co_return code;
   });
-  loop.run();
-  if (failure) std::rethrow_exception(failure);
-  return code;
 }
 
 }  // namespace tb::cli

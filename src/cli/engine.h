@@ -50,6 +50,9 @@ void drop_privileges(unsigned uid, const std::vector<unsigned>& groups = {});
 // Who may use the Docker Engine's socket, when there are to be containers; else nobody.
 std::vector<unsigned> groups_for(const Config& config);
 
+// Turns the loop until the task has ended, whatever else is on it; passes on what it throws.
+int run_loop(asio::io_context& loop, const std::function<awaitable<int>()>& task);
+
 // Runs `work` with a provider on a loop of its own; passes on what it throws.
 int with_engine(const Config& config,
                 const std::function<awaitable<int>(native::NativeProvider&)>& work);

@@ -381,19 +381,12 @@ int serve(const Config& config) {
   signals.on(SIGHUP, [&] { program.reload(); });
   signals.on(SIGUSR1, [&] { program.set_verbose(true); });
   signals.on(SIGUSR2, [&] { program.set_verbose(false); });
-  int code = 1;
-  std::exception_ptr failure;
-  auto task = [&]() -> awaitable<void> {
-    code = co_await program.run(listener);
+  // Sandboxes are still listened to when it ends; they go on without us.
+  return run_loop(loop, [&]() -> awaitable<int> {
+    const int code = co_await program.run(listener);
     signals.cancel();
-  };
-  asio::co_spawn(loop, task, [&](std::exception_ptr error) {
-    failure = error;
-    loop.stop();  // sandboxes are still listened to; they go on without us
+    co_return code;
   });
-  loop.run();
-  if (failure) std::rethrow_exception(failure);
-  return code;
 }
 
 }  // namespace tb::cli

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "embed/operations.h"
 #include "native/launch.h"
+#include "os/prompt.h"
 
 namespace tb::embed {
 namespace {
@@ -122,6 +123,7 @@ class Engine::Loop : public std::enable_shared_from_this<Engine::Loop> {
 
  private:
   void run() {
+    os::run_promptly();
     context_.run();
     core_.reset();
     const std::lock_guard guard{lock_};

@@ -25,6 +25,7 @@
 #include "guest/files.h"
 #include "guest/wire.h"
 #include "os/fdpass.h"
+#include "os/prompt.h"
 
 namespace tb::guest {
 namespace {
@@ -265,6 +266,7 @@ class Guest {
 
 int main(int argc, char** argv) {
   using namespace tb::guest;
+  tb::os::run_promptly();
   if (argc == 3 && std::string_view{argv[1]} == "box") run_in_container(argv[2]);
   if (argc == 3 && std::string_view{argv[1]} == "carry") return carry(argv[2]);
   static const Config config = load_config();

@@ -15,6 +15,7 @@
 #include "jail/barriers.h"
 #include "jail/load.h"
 #include "os/fdpass.h"
+#include "os/prompt.h"
 
 namespace tb::jail {
 namespace {
@@ -49,6 +50,7 @@ Keeper::Keeper(const KeeperOptions& options, Workshop workshop)
 }
 
 int Keeper::run() {
+  os::run_promptly();
   alone_since_ = Clock::now();
   while (!(stopping_ && live_.empty())) {
     epoll_event events[64];
