@@ -124,24 +124,23 @@ bool exchange(int directory, const char* one, const char* other) {
   return ::renameat2(directory, one, directory, other, RENAME_EXCHANGE) == 0;
 }
 
+bool is_file(int directory, const char* name) {
+  struct stat info{};
+  return ::fstatat(directory, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode);
+}
+
 // The first gets the name of the second. btrfs writes a file out when it replaces another, while
-// the caller waits; not when both change places.
+// the caller waits; not when both change places. Only files do: who has something in a directory
+// should find it in its place all the time.
 bool put_in_place(int directory, const char* temporary, const char* name) {
-  if (!exchange(directory, temporary, name)) {
+  if (!is_file(directory, name) || !exchange(directory, temporary, name)) {
     return ::renameat(directory, temporary, directory, name) == 0;
   }
   if (::unlinkat(directory, temporary, 0) == 0 || errno == ENOENT) return true;
-  const int why = errno;  // somebody has put a directory there, or the disk is full
+  const int why = errno;  // somebody has just put a directory there, or the disk is full
   exchange(directory, temporary, name);
   errno = why;
   return false;
-}
-
-// To give back all that a large file holds takes longer than to replace it. That is for later, when
-// the next one is replaced or this process ends: nobody waits for it then.
-void keep_for_now(int directory, const std::string& name) {
-  static File last;
-  last = File{::openat(directory, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC)};
 }
 
 }  // namespace
@@ -200,7 +199,6 @@ bool give_name(int file, int directory, const std::string& name, bool replaces) 
   char temporary[48];
   if (!secret_name(".upload-%016llx.tmp", temporary, sizeof temporary)) return false;
   if (!link_file(file, directory, temporary)) return false;
-  keep_for_now(directory, name);
   if (put_in_place(directory, temporary, name.c_str())) return true;
   const int why = errno;
   ::unlinkat(directory, temporary, 0);
