@@ -14,9 +14,9 @@ namespace tb::guest {
 namespace {
 
 constexpr std::uint64_t kAgain = 40 * 1000;       // microseconds between the rounds of an interrupt
-constexpr int kRounds = 3;                        // of those who have come to it
-constexpr std::uint64_t kPatience = 2000 * 1000;  // with who does not come to it
-constexpr std::uint64_t kEnough = 2;              // ticks of 10 ms, to come to it
+constexpr int kRounds = 3;                        // of those who come to it
+constexpr std::uint64_t kPatience = 2000 * 1000;  // with who does not
+constexpr std::uint64_t kEnough = 2;  // ticks of 10 ms: whoever has had them has come to it
 
 std::string read_of(int pid, const char* what) {
   const std::string path = "/proc/" + std::to_string(pid) + what;
@@ -56,9 +56,9 @@ Look look_at(int pid) {
 }
 
 // Not who only waits for a processor, as all do in a sandbox that has used up its share.
-bool has_come_to_it(int pid, std::uint64_t ticks_before) {
+bool has_come_to_it(int pid, std::uint64_t ticks) {
   const Look look = look_at(pid);
-  return !look.wants_to_run || look.ticks >= ticks_before + kEnough;
+  return !look.wants_to_run || look.ticks >= ticks;
 }
 
 }  // namespace
@@ -73,10 +73,8 @@ void Commands::signal_run(Command& run, int number) {
     return;
   }
   Shell& shell = *home->shell;
-  shell.interrupted.clear();
-  shell.interrupted_us = now_us();
-  shell.ticks = look_at(home->pid).ticks;
-  shell.rounds = kRounds;
+  shell.interrupt = {
+      .rounds = kRounds, .since_us = now_us(), .ticks = look_at(home->pid).ticks + kEnough};
   // Where the run is over and only not told yet, it's not for the shell: it would hit the next one.
   if (!shell.answer) interrupt_shell(*home);
   interrupt(*home);
@@ -95,19 +93,25 @@ void Commands::interrupt_shell(Command& command) {
 // again, even when the shell has told that the run is over: interrupted between a program's start
 // and the wait for it, it waits for it later. No other program gets it twice.
 void Commands::interrupt(Command& command) {
-  Shell& shell = *command.shell;
-  bool over = has_come_to_it(command.pid, shell.ticks);
+  Interrupt& now = command.shell->interrupt;
+  const bool first = now.rounds == kRounds;
+  const bool before = now.shell_came;
+  now.shell_came = before || has_come_to_it(command.pid, now.ticks);
+  bool late = !now.shell_came;
   const std::string own = words_of(command.pid);
   for (const int pid : newcomers(command)) {
-    if (contains(shell.interrupted, pid)) continue;
+    if (contains(now.had_it, pid)) continue;
     const bool copy = words_of(pid) == own;
-    over = over && (!copy || has_come_to_it(pid, 0));
+    // What it starts when it has come to it is none of this: a trap of its own may do that.
+    if (copy && !before) now.starting.push_back(pid);
+    late = late || (copy && contains(now.starting, pid) && !has_come_to_it(pid, 1));
     ::kill(pid, SIGINT);
-    if (!copy) shell.interrupted.push_back(pid);
+    if (!copy) now.had_it.push_back(pid);
   }
-  const std::uint64_t now = now_us();
-  if (over || now > shell.interrupted_us + kPatience) --shell.rounds;
-  shell.next_us = now + kAgain;
+  const std::uint64_t time = now_us();
+  // Who is late is waited for: those rounds are not counted.
+  if (first || !late || time > now.since_us + kPatience) --now.rounds;
+  command.shell->next_us = time + kAgain;
 }
 
 }  // namespace tb::guest

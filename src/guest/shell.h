@@ -14,6 +14,16 @@
 
 namespace tb::guest {
 
+// Of a run, and how far it has come; see interrupts.cpp.
+struct Interrupt {
+  int rounds = 0;             // that are left
+  std::vector<int> had_it;    // programs that must not have it twice
+  std::vector<int> starting;  // copies of the shell that were there when it came to it
+  bool shell_came = false;    // it has
+  std::uint64_t since_us = 0;
+  std::uint64_t ticks = 0;  // of the shell's processor time: then it has come to it
+};
+
 struct Shell {
   Start start;               // how it is opened, the first time and again
   ShellState state;          // as it is told
@@ -29,16 +39,13 @@ struct Shell {
   std::vector<int> minders;  // of earlier generations
 
   // ---- of the run at work ----
-  std::vector<std::string> nonces;   // any ends the run; the last one does in any case
-  bool ending = false;               // by force
-  std::optional<int> answer;         // the status that it told first
-  int rounds = 0;                    // that are left of an interrupt
-  std::vector<int> interrupted;      // who had it
-  std::uint64_t interrupted_us = 0;  // since when
-  std::uint64_t ticks = 0;           // of its processor time, at that time
-  std::uint64_t next_us = 0;         // when to look after it again
-  std::uint64_t last_us = 0;         // when to give it up
-  std::uint64_t silent_us = 0;       // since when it has taken all, and should have answered
+  std::vector<std::string> nonces;  // any ends the run; the last one does in any case
+  bool ending = false;              // by force
+  std::optional<int> answer;        // the status that it told first
+  Interrupt interrupt;              // the last one
+  std::uint64_t next_us = 0;        // when to look after it again
+  std::uint64_t last_us = 0;        // when to give it up
+  std::uint64_t silent_us = 0;      // since when it has taken all, and should have answered
 
   Shell() = default;
   Shell(const Shell&) = delete;

@@ -135,7 +135,7 @@ void Commands::start_run(Command& command, const Start& start) {
   shell.state.run = start.id;
   shell.told = false;
   shell.ending = false;
-  shell.rounds = 0;
+  shell.interrupt = {};
   shell.answer.reset();
   shell.silent_us = 0;
   shell.next_us = command.began_us + kLook;
@@ -238,7 +238,7 @@ std::uint64_t Commands::tend(Command& command, std::uint64_t now) {
   Shell& shell = *command.shell;
   if (shell.state.what != ShellState::What::runs) return 0;
   if (now < shell.next_us) return shell.next_us;
-  if (shell.rounds > 0 && !shell.ending) {
+  if (shell.interrupt.rounds > 0 && !shell.ending) {
     interrupt(command);
     return shell.next_us;
   }

@@ -83,3 +83,17 @@ def test_a_hundred_commands_each_get_their_own_output(shell):
         assert (answer["stdout"], answer["stderr"], answer["exit_code"]) == (
             f"{n}\n", f"e{n}\n", n)
     assert shell.show()["generation"] == 1
+
+
+def test_who_takes_care_of_an_interrupt_is_left_alone_soon(shell):
+    """Each substitution is a copy of the shell that has just been started."""
+    command = ("trap 'times=$((times + 1))' INT; echo begun; end=$((SECONDS + 3)); "
+               "while [ $SECONDS -lt $end ]; do x=$(echo v); done; trap - INT; echo $times")
+    with shell.stream(command, timeout=60) as events:
+        told = ""
+        for kind, message in events:
+            if kind == "stdout":
+                told += message["data"]
+                if told == "begun\n":
+                    assert shell.interrupt().status == 200
+    assert told.startswith("begun\n") and 1 <= int(told.split()[1]) <= 6, told
