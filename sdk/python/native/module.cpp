@@ -3,6 +3,7 @@
 // what the operations mean is in src/embed/operations.h, and their arguments in jobs.cpp.
 #include <sys/syscall.h>
 
+#include "aside.h"
 #include "pending.h"
 
 namespace tb::python {
@@ -56,16 +57,16 @@ void wait_for(Pending& pending) {
   std::optional<Milliseconds> limit;
   if (is_main_thread()) limit = kLook;
   for (;;) {
-    bool over = false;
-    Py_BEGIN_ALLOW_THREADS over = pending.sleep(limit);
-    Py_END_ALLOW_THREADS if (over) return;
+    if (aside([&] { return pending.sleep(limit); })) return;
     if (PyErr_CheckSignals() != 0) break;
   }
   pending.stop();
-  Py_BEGIN_ALLOW_THREADS const auto until = std::chrono::steady_clock::now() + kStop;
-  while (!pending.sleep(kLook) && std::chrono::steady_clock::now() < until) {
-  }
-  Py_END_ALLOW_THREADS throw Raised{};
+  aside([&] {
+    const auto until = std::chrono::steady_clock::now() + kStop;
+    while (!pending.sleep(kLook) && std::chrono::steady_clock::now() < until) {
+    }
+  });
+  throw Raised{};
 }
 
 PyObject* engine_call(PyObject* self, PyObject* arguments) {
@@ -76,8 +77,8 @@ PyObject* engine_call(PyObject* self, PyObject* arguments) {
     Job job = make_job(name_of(name), Arguments{rest.get()});
     const auto pending =
         std::make_shared<Pending>(*reinterpret_cast<EngineObject*>(self)->engine, std::move(job));
-    Py_BEGIN_ALLOW_THREADS pending->start();
-    Py_END_ALLOW_THREADS wait_for(*pending);
+    aside([&] { pending->start(); });
+    wait_for(*pending);
     return pending->answer();
   });
 }
@@ -98,16 +99,16 @@ PyObject* engine_submit(PyObject* self, PyObject* arguments) {
     Job job = make_job(name_of(name), Arguments{rest.get()});
     const auto pending =
         std::make_shared<Pending>(*reinterpret_cast<EngineObject*>(self)->engine, std::move(job));
-    Py_BEGIN_ALLOW_THREADS pending->start(*reinterpret_cast<MailboxObject*>(box)->mailbox, token);
-    Py_END_ALLOW_THREADS return none();
+    aside([&] { pending->start(*reinterpret_cast<MailboxObject*>(box)->mailbox, token); });
+    return none();
   });
 }
 
 PyObject* engine_close(PyObject* self, PyObject*) {
   return guarded([&] {
     embed::Engine& engine = engine_of(self);
-    Py_BEGIN_ALLOW_THREADS engine.close();
-    Py_END_ALLOW_THREADS return none();
+    aside([&] { engine.close(); });
+    return none();
   });
 }
 
@@ -153,8 +154,8 @@ void release_object(PyObject* self) {
 
 void engine_dealloc(PyObject* self) {
   auto* engine = reinterpret_cast<EngineObject*>(self)->engine;
-  Py_BEGIN_ALLOW_THREADS delete engine;
-  Py_END_ALLOW_THREADS release_object<EngineObject>(self);
+  aside([&] { delete engine; });
+  release_object<EngineObject>(self);
 }
 
 PyObject* mailbox_new(PyTypeObject* type, PyObject*, PyObject*) {
