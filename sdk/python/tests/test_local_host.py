@@ -193,8 +193,10 @@ box.out("true")
 {end}
 """
     )
-    done = run_program(text, state, env=SUPPORT, timeout=30)
-    assert (done.returncode, done.stderr) == (0, "")
+    # A thread may come back at any point of the interpreter's end.
+    for _ in range(8 if "daemon" in end else 1):
+        done = run_program(text, state, env=SUPPORT, timeout=30)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_thread_whose_call_ends_with_the_interpreter_says_nothing(state):
