@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // An interrupt of what a shell runs. Without a terminal nobody but us knows whom it is for: the
 // shell, and what it has started since the run began.
-#include <fcntl.h>
 #include <signal.h>
-
-#include <charconv>
-#include <string_view>
 
 #include "guest/clock.h"
 #include "guest/commands.h"
+#include "guest/look.h"
 
 namespace tb::guest {
 namespace {
@@ -18,47 +15,10 @@ constexpr int kRounds = 3;                        // of those who come to it
 constexpr std::uint64_t kPatience = 2000 * 1000;  // with who does not
 constexpr std::uint64_t kEnough = 2;  // ticks of 10 ms: whoever has had them has come to it
 
-std::string read_of(int pid, const char* what) {
-  const std::string path = "/proc/" + std::to_string(pid) + what;
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return {};
-  char buffer[256];
-  const ssize_t n = ::read(fd, buffer, sizeof buffer);
-  ::close(fd);
-  return n > 0 ? std::string(buffer, static_cast<std::size_t>(n)) : std::string{};
-}
-
-// The beginning of the command line of a process; a copy of one has the same.
-std::string words_of(int pid) { return read_of(pid, "/cmdline"); }
-
-struct Look {
-  bool wants_to_run = false;
-  std::uint64_t ticks = 0;  // of processor time
-};
-
-// pid (name) state, and ten more before the ticks of user and system.
-Look look_at(int pid) {
-  constexpr int kBetween = 11;
-  const std::string text = read_of(pid, "/stat");
-  const std::size_t name = text.rfind(") ");
-  if (name == text.npos || name + 2 >= text.size()) return {};
-  Look look;
-  look.wants_to_run = text[name + 2] == 'R' || text[name + 2] == 'D';
-  std::size_t at = name + 2;
-  for (int i = 0; i < kBetween && at != text.npos; ++i) at = text.find(' ', at + 1);
-  for (int i = 0; i < 2 && at != text.npos; ++i) {
-    std::uint64_t ticks = 0;
-    std::from_chars(text.data() + at + 1, text.data() + text.size(), ticks);
-    look.ticks += ticks;
-    at = text.find(' ', at + 1);
-  }
-  return look;
-}
-
 // Not who only waits for a processor, as all do in a sandbox that has used up its share.
 bool has_come_to_it(int pid, std::uint64_t ticks) {
   const Look look = look_at(pid);
-  return !look.wants_to_run || look.ticks >= ticks;
+  return !look.wants_to_run() || look.ticks >= ticks;
 }
 
 }  // namespace

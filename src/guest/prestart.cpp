@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "guest/commands.h"
+#include "guest/look.h"
 #include "guest/waiter/wire.h"
 #include "os/fdpass.h"
 
@@ -86,20 +87,6 @@ bool offer(int socket, const Start& start, const int (&streams)[waiter::kStreams
 }
 
 enum class Heard { nothing, waits, takes, gone };
-
-// Who was stopped takes nothing. pid (name) state …; here the name is bash's.
-bool is_stopped(int pid) {
-  if (pid <= 0) return false;
-  const std::string path = "/proc/" + std::to_string(pid) + "/stat";
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  char text[128];
-  const ssize_t n = file < 0 ? 0 : ::read(file, text, sizeof text);
-  ::close(file);
-  const std::string_view stat{text, static_cast<std::size_t>(std::max<ssize_t>(n, 0))};
-  const std::size_t name = stat.find(") ");
-  return name != stat.npos && name + 2 < stat.size() &&
-         (stat[name + 2] == 'T' || stat[name + 2] == 't');
-}
 
 bool is_child(int pid) {
   siginfo_t info{};
@@ -259,7 +246,8 @@ std::uint64_t Commands::tend_offer(Command& command, std::uint64_t now) {
   settle(command);
   if (command.offer < 0) return 0;
   const int shell = command.pid < 0 && original_ ? original_->pid : command.pid;
-  if (!is_stopped(shell) && now < command.began_us + kPatience) {
+  // Who was stopped takes nothing.
+  if (!look_at(shell).stopped() && now < command.began_us + kPatience) {
     if (command.look_us == command.began_us + kShort) watch(command.offer);
     command.look_us = now + kLook;
     return command.look_us;

@@ -20,7 +20,7 @@ inline void come_back(PyThreadState* state) {
   }
 }
 
-// Without the interpreter's lock: `work` must not touch anything of Python, nor throw.
+// Without the interpreter's lock: `work` must not touch anything of Python.
 template <class Work>
 auto aside(Work work) {
   struct Back {
