@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Large files, beside an nginx that stores and serves the same ones on the same file system."""
+"""Large files, beside an nginx that stores and serves the same ones in the same place."""
 import contextlib
 import os
 import pathlib

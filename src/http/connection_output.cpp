@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "http/connection.h"
 #include "http/serialize.h"
+#include "http/unsent.h"
 
 namespace tb::http {
 namespace {
@@ -51,6 +52,7 @@ awaitable<void> Connection::send_file(FileBytes bytes) {
 }
 
 awaitable<void> Connection::wait_writable() {
+  std::size_t before = unsent(socket_.native_handle());
   writing_ = {.deadline = Clock::now() + server_.limits.write_stall};
   boost::system::error_code error;
   do {
@@ -58,6 +60,10 @@ awaitable<void> Connection::wait_writable() {
     const auto [result] = co_await socket_.async_wait(asio::posix::descriptor_base::wait_write,
                                                       asio::as_tuple(asio::use_awaitable));
     error = result;
+    if (writing_.expired && reader_goes_on(socket_.native_handle(), before)) {
+      before = unsent(socket_.native_handle());
+      writing_ = {.deadline = Clock::now() + server_.limits.write_stall, .disturbed = true};
+    }
   } while (error && writing_.disturbed && !writing_.expired);
   writing_.deadline = Clock::time_point::max();
   if (error || writing_.expired) {
@@ -152,14 +158,18 @@ awaitable<std::uint64_t> Connection::write_by(const Send& send, std::uint64_t si
   if (layer_ || !out_left_ || !out_has_body_) co_return 0;
   const std::uint64_t most = std::min(size, *out_left_);
   std::uint64_t sent = 0;
+  Unsent waiting{socket_.native_handle()};
   while (sent < most) {
     const auto moved = co_await send(socket_.native_handle(), sent, most - sent);
     if (!moved) break;
     count_body(*moved);
     sent += *moved;
     transferred_ += *moved;
+    if (sent == most) break;
     // Most likely the socket is full: to ask for that is cheaper than to try.
-    if (sent < most) co_await wait_writable();
+    const auto full = Clock::now();
+    co_await wait_writable();
+    waiting.note(*moved, Clock::now() - full);
   }
   co_return sent;
 }

@@ -17,6 +17,7 @@
 #include "http/address.h"
 #include "http/connection.h"
 #include "http/serialize.h"
+#include "http/unsent.h"
 
 namespace tb::http {
 namespace {
@@ -25,9 +26,6 @@ namespace {
 constexpr int kAcceptBatch = 64;
 // A pause when the process or the machine is out of descriptors or memory.
 constexpr auto kAcceptPause = 100ms;
-// Bytes of a response that wait in the kernel, which would take megabytes from each slow reader's
-// response, and tell for half a minute of none that the reader goes on.
-constexpr int kUnsent = 256 << 10;
 
 constexpr std::string_view kFull =
     "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 1\r\n"
@@ -141,7 +139,7 @@ class Server::Impl {
     ++of_this_address;
     const int on = 1;  // Fails on a unix socket, which has no such delay.
     ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    ::setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsent, sizeof kUnsent);
+    keep_little_unsent(fd);
     std::unique_ptr<SecureLayer> layer;
     if (secure.wrap) {
       layer = secure.wrap(fd, peer.text());
