@@ -138,7 +138,9 @@ bool put_in_place(int directory, const char* temporary, const char* name) {
   }
   if (::unlinkat(directory, temporary, 0) == 0 || errno == ENOENT) return true;
   const int why = errno;  // somebody has just put a directory there, or the disk is full
-  exchange(directory, temporary, name);
+  if (!exchange(directory, temporary, name)) {  // and has taken our file away again
+    ::renameat2(directory, temporary, directory, name, RENAME_NOREPLACE);
+  }
   errno = why;
   return false;
 }
