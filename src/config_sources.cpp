@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "http/address.h"
 #include "os/fd.h"
 
 namespace tb {
@@ -137,9 +138,8 @@ const char* level_name(LogLevel level) {
 }  // namespace
 
 bool is_loopback(const std::string& host) {
-  if (host == "localhost" || host == "::1") return true;
-  // A name that begins like one may be anywhere.
-  return host.starts_with("127.") && host.find_first_not_of("0123456789.") == host.npos;
+  const auto address = http::parse_tcp_address(host, 0);  // none for a name: that may be anywhere
+  return address && address->is_loopback();
 }
 
 GivenSettings gather_settings(const std::string& file,

@@ -246,11 +246,12 @@ TEST(Config, ThePoolFitsIntoItsCapacity) {
 }
 
 TEST(Config, OnlyLoopbackIsThisMachineAlone) {
-  for (const char* host : {"0.0.0.0", "::", "192.168.1.1", "example.org", "1127.0.0.1", "128.0.0.1",
-                           "::ffff:10.0.0.1", "127.example.org", "127.0.0.1.example.org", ""}) {
+  for (const char* host :
+       {"0.0.0.0", "::", "192.168.1.1", "example.org", "1127.0.0.1", "128.0.0.1", "::ffff:10.0.0.1",
+        "127.example.org", "127.0.0.1.example.org", "127.0.0.1 ", "127.1", ""}) {
     EXPECT_FALSE(is_loopback(host)) << host;
   }
-  for (const char* host : {"127.0.0.1", "127.1.2.3", "localhost", "::1"}) {
+  for (const char* host : {"127.0.0.1", "127.1.2.3", "localhost", "::1", "::ffff:127.0.0.1"}) {
     EXPECT_TRUE(is_loopback(host)) << host;
   }
 }
