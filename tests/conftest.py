@@ -2,7 +2,6 @@
 """What the tests of the running program share: servers, sessions, and the check for leftovers."""
 import os
 import pathlib
-import signal
 import subprocess
 import sys
 
@@ -11,8 +10,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "lib"))
 
 import server as lib  # noqa: E402
-
-MOST_SECONDS = 300  # of a test; the slowest takes a tenth of it
+from time_limit import pytest_runtest_protocol  # noqa: E402, F401
 
 
 def pytest_addoption(parser):
@@ -32,19 +30,6 @@ def pytest_collection_modifyitems(config, items):
             continue
         config.hook.pytest_deselected(items=[i for i in items if i.get_closest_marker(marker)])
         items[:] = [item for item in items if not item.get_closest_marker(marker)]
-
-
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_protocol(item):
-    """A test that waits for what never comes fails, and the others get their turn."""
-    def give_up(*_):
-        pytest.fail(f"not done after {MOST_SECONDS} s")
-    soaks = any(item.get_closest_marker(name) for name in ("long", "mixed_load"))
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(0 if soaks else MOST_SECONDS)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(scope="session")

@@ -26,6 +26,8 @@ def load(name, path):
 
 
 lib = load("threadbox_test_server", ROOT / "tests" / "lib" / "server.py")
+time_limit = load("threadbox_time_limit", ROOT / "tests" / "lib" / "time_limit.py")
+pytest_runtest_protocol = time_limit.pytest_runtest_protocol
 LOCAL = importlib.util.find_spec("threadbox._native") is not None
 NO_LOCAL = "local mode is not in this installation of the SDK"
 

@@ -13,6 +13,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "tests" / "lib"))
 
 import server as lib
+from time_limit import pytest_runtest_protocol  # noqa: F401
 
 from threadbox import AsyncSandboxClient, SandboxClient
 
