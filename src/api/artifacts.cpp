@@ -9,6 +9,7 @@
 #include "api/file_calls.h"
 #include "api/files.h"
 #include "api/session_fields.h"
+#include "base/iso8601.h"
 #include "base/utf8.h"
 #include "http/content_disposition.h"
 

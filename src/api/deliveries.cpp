@@ -6,6 +6,7 @@
 #include "api/processes.h"
 #include "api/service.h"
 #include "api/webhook_fields.h"
+#include "base/iso8601.h"
 #include "base/utf8.h"
 
 namespace tb::api {

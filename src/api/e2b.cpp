@@ -9,6 +9,7 @@
 #include "api/files.h"
 #include "api/paths.h"
 #include "api/service.h"
+#include "base/iso8601.h"
 #include "base/sha256.h"
 #include "base/utf8.h"
 

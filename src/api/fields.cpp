@@ -66,13 +66,4 @@ std::optional<Milliseconds> find_timeout(const json::object& body) {
   return Milliseconds{std::max<std::int64_t>(1, std::llround(*seconds * 1000))};
 }
 
-std::string iso8601(std::chrono::system_clock::time_point time) {
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
-  tm parts{};
-  ::gmtime_r(&seconds, &parts);
-  char text[32];
-  ::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
-
 }  // namespace tb::api

@@ -24,6 +24,4 @@ std::optional<bool> find_flag(const boost::json::object& body, const char* name)
 // `timeout` in seconds: more than 0, at most a day.
 std::optional<Milliseconds> find_timeout(const boost::json::object& body);
 
-std::string iso8601(std::chrono::system_clock::time_point time);
-
 }  // namespace tb::api

@@ -171,11 +171,5 @@ TEST(Timeout, ThatIsNoNumberOfJsonIsRefusedWithTheBody) {
   }
 }
 
-TEST(Iso8601, IsUtc) {
-  using Time = std::chrono::system_clock::time_point;
-  EXPECT_EQ(iso8601(Time{}), "1970-01-01T00:00:00Z");
-  EXPECT_EQ(iso8601(Time{std::chrono::seconds{1709210096}}), "2024-02-29T12:34:56Z");
-}
-
 }  // namespace
 }  // namespace tb::api

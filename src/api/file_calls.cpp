@@ -6,6 +6,7 @@
 #include "api/errors.h"
 #include "api/fields.h"
 #include "api/files.h"
+#include "base/iso8601.h"
 #include "base/utf8.h"
 #include "sandbox/paths.h"
 #include "sandbox/writing.h"

@@ -5,6 +5,7 @@
 #include "api/errors.h"
 #include "api/fields.h"
 #include "api/file_calls.h"
+#include "base/hex.h"
 #include "base/utf8.h"
 
 namespace tb::api {
@@ -35,30 +36,16 @@ json::array render_files(const sandbox::Listing& listing) {
 // A path, and as hexadecimal digits when JSON can't carry it.
 std::string to_cursor(const std::string& path) {
   if (is_utf8(path)) return "p" + path;
-  std::string text = "x";
-  for (const char c : path) {
-    constexpr char kDigits[] = "0123456789abcdef";
-    text += kDigits[static_cast<unsigned char>(c) >> 4];
-    text += kDigits[static_cast<unsigned char>(c) & 15];
-  }
-  return text;
+  return "x" + to_hex(path);
 }
 
 std::string from_cursor(const std::string& cursor) {
-  if (cursor.empty() || cursor.starts_with('p')) return cursor.empty() ? cursor : cursor.substr(1);
-  std::string path;
-  const auto digit = [](char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-  };
-  bool good = cursor.starts_with('x') && cursor.size() % 2 == 1;
-  for (std::size_t i = 1; good && i < cursor.size(); i += 2) {
-    const int high = digit(cursor[i]);
-    const int low = digit(cursor[i + 1]);
-    good = high >= 0 && low >= 0;
-    path += static_cast<char>(high * 16 + low);
+  if (cursor.empty()) return cursor;
+  if (cursor.starts_with('p')) return cursor.substr(1);
+  if (cursor.starts_with('x')) {
+    if (auto path = from_hex(std::string_view{cursor}.substr(1))) return std::move(*path);
   }
-  if (!good) throw http::HttpError{400, "\"cursor\" must be a next_cursor of an earlier answer"};
-  return path;
+  throw http::HttpError{400, "\"cursor\" must be a next_cursor of an earlier answer"};
 }
 
 awaitable<http::Response> list(FileCall& call) {

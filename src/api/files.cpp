@@ -12,6 +12,7 @@
 #include "api/errors.h"
 #include "api/fields.h"
 #include "api/paths.h"
+#include "base/iso8601.h"
 #include "base/utf8.h"
 #include "http/content_disposition.h"
 #include "http/range.h"

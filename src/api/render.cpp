@@ -2,6 +2,7 @@
 #include "api/render.h"
 
 #include "api/fields.h"
+#include "base/iso8601.h"
 #include "base/utf8.h"
 
 namespace tb::api {

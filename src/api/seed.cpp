@@ -11,6 +11,7 @@
 #include "api/render.h"
 #include "api/service.h"
 #include "api/session_fields.h"
+#include "base/iso8601.h"
 #include "base/utf8.h"
 
 namespace tb::api {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "api/fields.h"
+#include "base/iso8601.h"
 
 namespace tb::api {
 namespace json = boost::json;

@@ -11,6 +11,7 @@
 #include "api/processes.h"
 #include "api/render.h"
 #include "api/service.h"
+#include "base/iso8601.h"
 #include "base/utf8.h"
 #include "shell/runs.h"
 

@@ -6,6 +6,7 @@
 #include "api/fields.h"
 #include "api/service.h"
 #include "auth/session_tokens.h"
+#include "base/iso8601.h"
 
 namespace tb::api {
 namespace json = boost::json;

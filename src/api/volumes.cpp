@@ -9,6 +9,7 @@
 #include "api/service.h"
 #include "api/session_fields.h"
 #include "api/volume_fields.h"
+#include "base/iso8601.h"
 
 namespace tb::api {
 namespace json = boost::json;

@@ -7,6 +7,7 @@
 #include "api/fields.h"
 #include "api/service.h"
 #include "api/webhook_fields.h"
+#include "base/iso8601.h"
 #include "base/utf8.h"
 #include "hooks/signing.h"
 

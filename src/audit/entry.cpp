@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <ctime>
 
+#include "base/iso8601.h"
 #include "base/utf8.h"
 
 namespace tb::audit {
@@ -62,22 +63,10 @@ void add(std::string& out, std::string_view name, std::string_view text,
 }
 
 std::string head(WallTime at, std::uint64_t number) {
-  return "{\"number\":" + std::to_string(number) + ",\"time\":\"" + time_text(at) + "\"";
+  return "{\"number\":" + std::to_string(number) + ",\"time\":\"" + iso8601_ms(at) + "\"";
 }
 
 }  // namespace
-
-std::string time_text(WallTime time) {
-  using std::chrono::milliseconds;
-  const auto ms = std::chrono::duration_cast<milliseconds>(time.time_since_epoch()).count();
-  const std::time_t whole = ms / 1000;
-  std::tm parts{};
-  ::gmtime_r(&whole, &parts);
-  char text[40];
-  const std::size_t size = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
-  std::snprintf(text + size, sizeof text - size, ".%03dZ", static_cast<int>(ms % 1000));
-  return text;
-}
 
 std::string_view result_of(int status) {
   if (status == 0) return "gone";

@@ -43,7 +43,4 @@ std::string to_line(const Entry& entry, std::uint64_t number);
 // A line of the log about itself.
 std::string lost_line(WallTime at, std::uint64_t number, std::uint64_t count, std::string_view why);
 
-// "2026-11-15T10:09:33.120Z"
-std::string time_text(WallTime time);
-
 }  // namespace tb::audit

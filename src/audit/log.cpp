@@ -7,10 +7,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <csignal>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/quiet_thread.h"
 
 namespace tb::audit {
 namespace {
@@ -49,16 +49,6 @@ std::string read_tail(int fd, std::uint64_t size) {
   const ssize_t got = ::pread(fd, tail.data(), tail.size(), static_cast<off_t>(begin));
   tail.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
   return tail;
-}
-
-std::thread start_without_signals(std::function<void()> work) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread{std::move(work)};
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
 }
 
 }  // namespace

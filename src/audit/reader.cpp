@@ -9,6 +9,7 @@
 #include <charconv>
 
 #include "audit/log.h"
+#include "base/iso8601.h"
 #include "os/fd.h"
 
 namespace tb::audit {
@@ -97,7 +98,7 @@ bool fits(const json::object& entry, const Query& query) {
   const auto same = [&](const char* name, const std::optional<std::string>& wanted) {
     return !wanted || text_of(entry, name) == *wanted;
   };
-  if (query.until && text_of(entry, "time") > time_text(*query.until)) return false;
+  if (query.until && text_of(entry, "time") > iso8601_ms(*query.until)) return false;
   if (query.action && !is_action(text_of(entry, "action"), *query.action)) return false;
   return same("session", query.session) && same("tenant", query.tenant) &&
          same("result", query.result);
@@ -109,7 +110,7 @@ Page read_back(const std::string& dir, unsigned keep, const Query& query) {
   Page page;
   std::uint64_t looked_at = 0;
   std::uint64_t last = query.before.value_or(UINT64_MAX);  // number of the line before this one
-  const std::string since = query.since ? time_text(*query.since) : "";
+  const std::string since = query.since ? iso8601_ms(*query.since) : "";
   for (unsigned file_number = 0; file_number <= keep; ++file_number) {
     const std::string path = file_path(dir, file_number);
     if (is_beyond(path, last)) continue;

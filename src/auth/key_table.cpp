@@ -5,8 +5,11 @@
 #include <sqlite3.h>
 #include <sys/random.h>
 
+#include <algorithm>
+
 #include "auth/base64url.h"
 #include "base/error.h"
+#include "base/hex.h"
 #include "base/sha256.h"
 #include "base/utf8.h"
 #include "os/fd.h"
@@ -21,7 +24,6 @@ constexpr std::size_t kSecretBytes = 32;
 constexpr std::size_t kSecretSize = 43;
 constexpr std::size_t kMaxName = 200;
 constexpr std::string_view kPrefix = "tb_";
-constexpr char kHex[] = "0123456789abcdef";
 
 constexpr const char* kMigrations[] = {
     R"(
@@ -50,29 +52,11 @@ std::string random_bytes(std::size_t count) {
   return bytes;
 }
 
-std::string to_hex(std::string_view bytes) {
-  std::string text;
-  for (const char c : bytes) {
-    text += kHex[static_cast<unsigned char>(c) >> 4];
-    text += kHex[static_cast<unsigned char>(c) & 15];
-  }
-  return text;
-}
-
-std::string to_hex(const Digest& digest) {
-  return to_hex({reinterpret_cast<const char*>(digest.data()), digest.size()});
-}
-
 // A damaged one fits no secret.
-Digest from_hex(std::string_view text) {
+Digest read_digest(std::string_view text) {
   Digest digest{};
-  if (text.size() != 2 * digest.size()) return digest;
-  const std::string_view digits = kHex;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const std::size_t value = digits.find(text[i]);
-    if (value == digits.npos) return {};
-    digest[i / 2] = static_cast<std::uint8_t>(digest[i / 2] << 4 | value);
-  }
+  const auto bytes = from_hex(text);
+  if (bytes && bytes->size() == digest.size()) std::ranges::copy(*bytes, digest.begin());
   return digest;
 }
 
@@ -100,7 +84,7 @@ store::Connection connect(const std::string& path) {
 Key read(const store::Statement& row) {
   Key key;
   key.id = row.text(0);
-  key.digest = from_hex(row.text(1));
+  key.digest = read_digest(row.text(1));
   key.tenant = row.text(2);
   key.role = find_role(row.text(3)).value_or(Role::readonly);
   try {

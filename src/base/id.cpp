@@ -4,6 +4,7 @@
 #include <sys/random.h>
 
 #include "base/error.h"
+#include "base/hex.h"
 
 namespace tb {
 
@@ -12,13 +13,8 @@ std::string make_uuid() {
   TB_ASSERT(::getrandom(bytes, sizeof bytes, 0) == sizeof bytes);
   bytes[6] = static_cast<unsigned char>((bytes[6] & 0x0f) | 0x40);
   bytes[8] = static_cast<unsigned char>((bytes[8] & 0x3f) | 0x80);
-  constexpr char kHex[] = "0123456789abcdef";
-  std::string text;
-  for (int i = 0; i < 16; ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += kHex[bytes[i] >> 4];
-    text += kHex[bytes[i] & 15];
-  }
+  std::string text = to_hex(bytes);
+  for (const std::size_t at : {8, 13, 18, 23}) text.insert(at, 1, '-');
   return text;
 }
 

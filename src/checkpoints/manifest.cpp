@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdio>
 
+#include "base/hex.h"
 #include "base/sha256.h"
 
 namespace tb::checkpoints {
@@ -87,15 +88,7 @@ std::optional<Manifest> from_text(std::string_view text) {
   return manifest;
 }
 
-std::string thread_prefix(std::string_view thread) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const std::uint8_t byte : sha256(thread)) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
-}
+std::string thread_prefix(std::string_view thread) { return to_hex(sha256(thread)); }
 
 std::string generation_prefix(std::string_view thread, std::uint64_t generation) {
   return thread_prefix(thread) + "/" + digits(generation, 20);

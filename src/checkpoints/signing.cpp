@@ -5,28 +5,18 @@
 #include <openssl/hmac.h>
 
 #include "base/error.h"
+#include "base/hex.h"
 #include "base/sha256.h"
 
 namespace tb::checkpoints {
 namespace {
-
-std::string hex(std::string_view bytes) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
-}
 
 std::string digest(std::string_view text) {
   std::string bytes(32, '\0');
   unsigned size = 0;
   TB_ASSERT(::EVP_Digest(text.data(), text.size(), reinterpret_cast<unsigned char*>(bytes.data()),
                          &size, ::EVP_sha256(), nullptr) == 1);
-  return hex(bytes);
+  return to_hex(bytes);
 }
 
 std::string hmac(std::string_view key, std::string_view text) {
@@ -54,7 +44,7 @@ std::vector<http::Header> sign(const Signer& signer, const Signed& request) {
   for (const std::string& part : {signer.region, std::string{"s3"}, std::string{"aws4_request"}}) {
     key = hmac(key, part);
   }
-  const std::string signature = hex(hmac(key, text));
+  const std::string signature = to_hex(hmac(key, text));
   return {{"x-amz-date", request.time},
           {"x-amz-content-sha256", body},
           {"Authorization", "AWS4-HMAC-SHA256 Credential=" + signer.key_id + "/" + scope +

@@ -6,8 +6,8 @@
 #include <charconv>
 #include <cstdio>
 
-#include "api/fields.h"
 #include "auth/key_table.h"
+#include "base/iso8601.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/engine.h"
@@ -54,7 +54,7 @@ auth::Role read_role(const std::string& name) {
 }
 
 std::string time_or(auth::WallTime time, const char* otherwise) {
-  return time == auth::WallTime{} ? otherwise : api::iso8601(time);
+  return time == auth::WallTime{} ? otherwise : iso8601(time);
 }
 
 const char* state_of(const auth::Key& key) {
@@ -65,7 +65,7 @@ const char* state_of(const auth::Key& key) {
 }
 
 json::value or_null(auth::WallTime time) {
-  return time == auth::WallTime{} ? json::value(nullptr) : json::value_from(api::iso8601(time));
+  return time == auth::WallTime{} ? json::value(nullptr) : json::value_from(iso8601(time));
 }
 
 json::object describe(const auth::Key& key) {
@@ -75,7 +75,7 @@ json::object describe(const auth::Key& key) {
           {"scopes", auth::to_text(key.scopes)},
           {"name", key.name},
           {"state", state_of(key)},
-          {"created_at", api::iso8601(key.created)},
+          {"created_at", iso8601(key.created)},
           {"expires_at", or_null(key.expires)},
           {"revoked_at", or_null(key.revoked)}};
 }
@@ -130,7 +130,7 @@ int list_keys(const Config& config, bool as_json) {
     std::printf("%-12s  %-16s  %-8s  %-8s  %-20s  %-20s  %-20s  %s\n", key.id.c_str(),
                 key.tenant.empty() ? "(default)" : key.tenant.c_str(),
                 std::string{auth::name_of(key.role)}.c_str(), state_of(key),
-                api::iso8601(key.created).c_str(), time_or(key.expires, "never").c_str(),
+                iso8601(key.created).c_str(), time_or(key.expires, "never").c_str(),
                 key.scopes == auth::kAllScopes ? "all" : auth::to_text(key.scopes).c_str(),
                 shown(key.name).c_str());
   }

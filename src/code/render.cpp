@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "code/render.h"
 
-#include <ctime>
-
+#include "base/iso8601.h"
 #include "base/utf8.h"
 
 namespace tb::code {
 namespace json = boost::json;
 namespace {
-
-std::string iso8601(std::chrono::system_clock::time_point time) {
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
-  std::tm parts{};
-  ::gmtime_r(&seconds, &parts);
-  char text[32];
-  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
-}
 
 json::value render_error(const Outcome& outcome) {
   if (!outcome.error) return nullptr;

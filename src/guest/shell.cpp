@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <charconv>
 
+#include "base/hex.h"
+
 namespace tb::guest {
 namespace {
 
@@ -48,15 +50,9 @@ constexpr const char* kRestore =
     "builtin . @/\"$1\"\n";
 
 std::string random_name() {
-  constexpr char kHex[] = "0123456789abcdef";
   unsigned char bytes[16] = {};
   (void)!::getrandom(bytes, sizeof bytes, 0);
-  std::string name;
-  for (const unsigned char byte : bytes) {
-    name += kHex[byte >> 4];
-    name += kHex[byte & 15];
-  }
-  return name;
+  return to_hex(bytes);
 }
 
 std::string named(const Shell& shell, char what, std::uint32_t run) {

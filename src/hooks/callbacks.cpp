@@ -4,6 +4,7 @@
 #include <csignal>
 
 #include "base/error.h"
+#include "base/iso8601.h"
 #include "base/log.h"
 #include "base/utf8.h"
 #include "hooks/naming.h"
@@ -35,7 +36,7 @@ void add_tail(json::object& data, const sandbox::Process& process, sandbox::Stre
 
 std::string to_body(json::object data) {
   const json::object body{{"type", kType},
-                          {"timestamp", iso8601(std::chrono::system_clock::now())},
+                          {"timestamp", iso8601_ms(std::chrono::system_clock::now())},
                           {"data", std::move(data)}};
   return json::serialize(body);
 }

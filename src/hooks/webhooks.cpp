@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/id.h"
+#include "base/iso8601.h"
 #include "base/log.h"
 #include "hooks/naming.h"
 #include "hooks/signing.h"
@@ -34,7 +35,7 @@ bool told_before(const Webhook& webhook, const Told& told) {
 
 std::string body_of(std::string_view type, WallTime at, const std::string& event,
                     std::uint64_t sequence, const json::object& data) {
-  json::object body{{"type", type}, {"timestamp", iso8601(at)}, {"event_id", event}};
+  json::object body{{"type", type}, {"timestamp", iso8601_ms(at)}, {"event_id", event}};
   body["sequence"] = sequence;
   body["data"] = data;
   return json::serialize(body);

@@ -14,6 +14,7 @@
 
 #include <filesystem>
 
+#include "base/fnv1a.h"
 #include "guest/wire.h"
 #include "jail/filter.h"
 #include "jail/guest_image.h"
@@ -237,11 +238,8 @@ os::Fd make_config(const Workshop& workshop, const Environment& environment, con
 }
 
 std::string tag_of(const std::string& state_dir) {
-  // FNV-1a: short, stable, and only a name.
-  std::uint64_t hash = 14695981039346656037ull;
-  for (const char c : state_dir) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
   char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(fnv1a(state_dir)));
   return std::string{text, 12};
 }
 

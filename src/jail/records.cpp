@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "base/fnv1a.h"
 #include "os/fd.h"
 
 namespace tb::jail {
@@ -19,13 +20,6 @@ constexpr std::uint32_t kFirstFormat = 0x54425231;   // "TBR1": without programs
 
 // As much as a kill can't cut: the kernel copies it in one go.
 constexpr std::size_t kPage = 4096;
-
-// FNV-1a: tells whether a write was whole, nothing more.
-std::uint64_t checksum(std::string_view text) {
-  std::uint64_t sum = 0xcbf29ce484222325;
-  for (const char c : text) sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return sum;
-}
 
 std::string encode_fields(const Record& record) {
   Writer out;
@@ -43,7 +37,7 @@ std::string encode(const Record& record) {
   const std::string fields = encode_fields(record);
   Writer out;
   out.u32(kFormat);
-  out.u64(checksum(fields));
+  out.u64(fnv1a(fields));  // tells whether a write was whole, nothing more
   out.bytes(fields);
   return out.take();
 }
@@ -67,7 +61,7 @@ bool decode(std::string_view text, Record& record) {
   if (format < kFormat) return decode_fields(format, text.substr(sizeof format), record);
   const std::uint64_t sum = in.u64();
   const std::string fields = in.bytes();  // what follows is left of a longer one
-  return in.ok() && sum == checksum(fields) && decode_fields(format, fields, record);
+  return in.ok() && sum == fnv1a(fields) && decode_fields(format, fields, record);
 }
 
 // Over the one that is there. A new file instead of it costs a place in the file system, whose

@@ -8,6 +8,7 @@
 
 #include "base/async.h"
 #include "base/error.h"
+#include "base/hex.h"
 #include "base/sha1.h"
 #include "redis/link.h"
 #include "redis/locate.h"
@@ -19,17 +20,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kPiece = 64 << 10;
 constexpr std::size_t kMostWaiting = 100'000;  // commands without a reply
-
-std::string hex(std::string_view bytes) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
-}
 
 Error refused(const Reply& reply) { return Error{Code::unavailable, "Redis says " + reply.text}; }
 
@@ -43,10 +33,7 @@ std::string field_of(const std::string& info, const std::string& name) {
 
 }  // namespace
 
-Script::Script(std::string text) : text_(std::move(text)) {
-  const auto digest = sha1(text_);
-  hash_ = hex({reinterpret_cast<const char*>(digest.data()), digest.size()});
-}
+Script::Script(std::string text) : text_(std::move(text)) { hash_ = to_hex(sha1(text_)); }
 
 class Client::Impl : public std::enable_shared_from_this<Impl> {
  public:

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
-#include <csignal>
 #include <future>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/quiet_thread.h"
 
 namespace tb::store {
 namespace {
@@ -24,17 +24,6 @@ struct Waiting {
   std::exception_ptr failure;
   Signal done;
 };
-
-// Signals are the loop's business, and a server's handlers must not run here.
-std::thread start_without_signals(std::function<void()> work) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread{std::move(work)};
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
-}
 
 }  // namespace
 
