@@ -317,6 +317,7 @@ void Connection::end_wait(Wait& wait) {
 }
 
 void Connection::tick(Clock::time_point now) {
+  look_at_reader(now);
   for (Wait* wait : {&reading_, &writing_}) {
     if (now >= wait->deadline) end_wait(*wait);
   }

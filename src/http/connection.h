@@ -110,6 +110,7 @@ class Connection final : public Exchange, private WebSocketChannel {
   bool count_body(std::uint64_t size);
   bool push(Pieces& pieces) override;
   bool push_bytes(FileBytes& bytes);
+  void look_at_reader(Clock::time_point now);
   void end_wait(Wait& wait);
   Peer look_at_peer() const;
   bool tell_of_peer();
@@ -134,6 +135,7 @@ class Connection final : public Exchange, private WebSocketChannel {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for who may be called too late
   Wait reading_;
   Wait writing_;
+  std::size_t unsent_ = 0;  // what the peer had not got when writing_'s time began
 
   // Of the connection:
   bool first_ = true;    // No request has been read yet.

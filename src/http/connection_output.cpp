@@ -52,7 +52,7 @@ awaitable<void> Connection::send_file(FileBytes bytes) {
 }
 
 awaitable<void> Connection::wait_writable() {
-  std::size_t before = unsent(socket_.native_handle());
+  unsent_ = unsent(socket_.native_handle());
   writing_ = {.deadline = Clock::now() + server_.limits.write_stall};
   boost::system::error_code error;
   do {
@@ -60,16 +60,21 @@ awaitable<void> Connection::wait_writable() {
     const auto [result] = co_await socket_.async_wait(asio::posix::descriptor_base::wait_write,
                                                       asio::as_tuple(asio::use_awaitable));
     error = result;
-    if (writing_.expired && reader_goes_on(socket_.native_handle(), before)) {
-      before = unsent(socket_.native_handle());
-      writing_ = {.deadline = Clock::now() + server_.limits.write_stall, .disturbed = true};
-    }
   } while (error && writing_.disturbed && !writing_.expired);
   writing_.deadline = Clock::time_point::max();
   if (error || writing_.expired) {
     abort_ = true;
     throw Disconnected{};
   }
+}
+
+// A socket with much in it may be writable again only after more than `write_stall`, though the
+// reader takes of it all the time: then it has as long once more.
+void Connection::look_at_reader(Clock::time_point now) {
+  if (writing_.deadline == Clock::time_point::max()) return;
+  if (!reader_goes_on(socket_.native_handle(), unsent_)) return;
+  unsent_ = unsent(socket_.native_handle());
+  writing_.deadline = now + server_.limits.write_stall;
 }
 
 // What is the same for all heads.

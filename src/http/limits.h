@@ -25,7 +25,7 @@ struct ServerLimits {
   Milliseconds body_idle = 30s;    // Waiting for the next `body_progress` bytes of a body.
   Bytes body_progress{1024};       // So one byte a second is no progress.
   Milliseconds keep_alive = 75s;   // Between two requests.
-  Milliseconds write_stall = 30s;  // The kernel takes no byte of a response.
+  Milliseconds write_stall = 30s;  // The peer takes hardly a byte of a response.
   Milliseconds linger = 2s;        // Reading on after an error, so that the client sees the answer;
   Milliseconds linger_most = 30s;  // for an upload that is well under way, this long.
   Milliseconds tick = 1s;

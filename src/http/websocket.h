@@ -81,7 +81,7 @@ class WebSocket {
   awaitable<std::optional<Message>> receive();
 
   // Return when the kernel has taken the message: a slow reader slows the sender down. Throw
-  // Disconnected when the peer takes nothing for `write_stall`, and after a close of either side.
+  // Disconnected when the peer takes next to nothing for `write_stall`, and after a close.
   // `text` must be valid UTF-8; `bytes` must stay until the end.
   awaitable<void> send_text(std::string_view text);
   awaitable<void> send_binary(std::string_view bytes);
