@@ -47,7 +47,7 @@ def parsed(arguments):
                                      RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", choices=GROUPS, help="these groups of rows")
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--full", action="store_true", help="as large as the table asks; hours")
+    size.add_argument("--full", action="store_true", help="as large as the table asks; an hour")
     size.add_argument("--quick", action="store_true", help="a few rounds, to see that it runs")
     for name in SIZES["usual"]:
         parser.add_argument(f"--{name.replace('_', '-')}", type=int)
