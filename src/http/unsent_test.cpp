@@ -10,7 +10,9 @@
 #include <cstdio>
 #include <memory>
 
+#include "http/test_frames.h"
 #include "http/test_server.h"
+#include "http/websocket.h"
 
 namespace tb::http {
 namespace {
@@ -101,6 +103,60 @@ TEST(HttpDeadlines, AFastReaderThatBecomesSlowIsNotCutOff) {
   while (wire.text().size() < 24 * kMiB) ASSERT_TRUE(wire.read());
   EXPECT_GE(read_slowly(wire, 300 << 10, 5s), std::size_t{300 << 10} * 4);
   EXPECT_GT(wire.read_to_end().size(), 60 * kMiB);
+}
+
+// The server's end of a connection, which is in this process, too.
+int other_end(const Wire& wire) {
+  sockaddr_in ours{};
+  socklen_t size = sizeof ours;
+  ::getsockname(wire.fd(), reinterpret_cast<sockaddr*>(&ours), &size);
+  for (int fd = 0; fd < 1024; ++fd) {
+    sockaddr_in peer{};
+    size = sizeof peer;
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0 &&
+        peer.sin_port == ours.sin_port) {
+      return fd;
+    }
+  }
+  return -1;
+}
+
+// A reader that is given more time is heard meanwhile.
+TEST(WebSocket, IsReadBesideAWriteThatItsPeerIsSlowToTake) {
+  ServerLimits limits;
+  limits.write_stall = 1s;
+  const std::string data(16 * kMiB, 'x');
+  std::promise<std::string> said;
+  const Handler handler = [&](Exchange& exchange) -> awaitable<void> {
+    const WebSocketOptions options;
+    WebSocket* socket = co_await exchange.upgrade(options);
+    auto executor = co_await asio::this_coro::executor;
+    auto reader = [&, socket]() -> awaitable<void> {
+      const auto message = co_await socket->receive();
+      said.set_value(message ? message->data : "nothing");
+    };
+    auto writer = [&, socket]() -> awaitable<void> { co_await socket->send_binary(data); };
+    auto both =
+        asio::experimental::make_parallel_group(asio::co_spawn(executor, reader, asio::deferred),
+                                                asio::co_spawn(executor, writer, asio::deferred));
+    co_await both.async_wait(asio::experimental::wait_for_all(), asio::use_awaitable);
+  };
+  TestServer server{handler, limits};
+  Wire wire{server.port()};
+  const int room = 64 << 10;
+  ::setsockopt(wire.fd(), SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
+  wire.send(
+      "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+      "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n");
+  ASSERT_TRUE(wire.read_until("\r\n\r\n").starts_with("HTTP/1.1 101"));
+  // So much waits that it is long until the socket is writable, however steadily it is read.
+  const int much = 4 * kMiB;
+  ASSERT_EQ(::setsockopt(other_end(wire), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &much, sizeof much), 0);
+  EXPECT_GE(read_slowly(wire, 300 << 10, 3s), std::size_t{300 << 10} * 2);
+  wire.send(masked(Opcode::text, "here"));
+  auto heard = said.get_future();
+  ASSERT_EQ(heard.wait_for(5s), std::future_status::ready);
+  EXPECT_EQ(heard.get(), "here");
 }
 
 }  // namespace
