@@ -30,7 +30,9 @@ class Shared:
 
     def keys(self):
         top = pathlib.Path(self.place) / "threadbox-workspaces"
-        return sorted(str(one.relative_to(top)) for one in top.rglob("*") if one.is_file())
+        # Unlike rglob, it goes on when a folder is removed meanwhile.
+        return sorted(os.path.relpath(os.path.join(folder, name), top)
+                      for folder, _, names in os.walk(top) for name in names)
 
     def read(self, key):
         return (pathlib.Path(self.place) / "threadbox-workspaces" / key).read_text()
