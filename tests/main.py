@@ -13,7 +13,6 @@ from running import (ROOT, Result, gtest, junit, pytest, pytest_by_three, pytest
                      script, sh, side_by_side, total_of)
 
 ASAN = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
-VM_HUNG = 3  # what tests/vm/run.py exits with
 
 
 def build(preset, *targets, nice=0):
@@ -70,20 +69,10 @@ def unit_release():
     return result if result.failed else gtest("release")
 
 
-def run_vm():
+def vm():
     run = subprocess.run(["/usr/bin/python3", "tests/vm/run.py"], cwd=ROOT, text=True,
                          stdout=subprocess.PIPE)
     print(run.stdout, end="")
-    return run
-
-
-def vm():
-    """An emulated machine may stand still on a busy one: then it is looked at once more."""
-    run = run_vm()
-    if run.returncode == VM_HUNG:
-        run = run_vm()
-        if run.returncode == 0:
-            print("== passed only at the second look: tests/vm, whose machine hung")
     found = re.findall(r"(\d+) passed, (\d+) failed, (\d+) skipped", run.stdout)
     if not found:
         return Result(failed=1)
