@@ -11,6 +11,8 @@
 #include <set>
 #include <thread>
 
+#include "os/test_dir.h"
+
 namespace tb::guest::files {
 namespace {
 
@@ -19,14 +21,11 @@ namespace fs = std::filesystem;
 class NamesTest : public testing::Test {
  protected:
   NamesTest() {
-    char name[] = "/tmp/tb-names-XXXXXX";
-    top = ::mkdtemp(name);
     directory = File{::open(top.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)};
     std::ofstream{top / "taken"} << "old";
     fs::create_directory(top / "other");
     std::ofstream{top / "other" / "inside"} << "kept";
   }
-  ~NamesTest() override { fs::remove_all(top); }
 
   File nameless(const std::string& text) const {
     File made{::open(top.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, kFileMode)};
@@ -42,7 +41,8 @@ class NamesTest : public testing::Test {
     return found;
   }
 
-  fs::path top;
+  os::TestDir place;
+  const fs::path top = place.path();
   File directory;
 };
 
