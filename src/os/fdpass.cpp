@@ -55,10 +55,12 @@ int receive_packet(int socket, Packet& packet) {
   message.msg_controllen = sizeof control;
   packet.size = 0;
   packet.fd_count = 0;
+  // Who closes before it has read everything resets the connection, and the kernel tells that
+  // first, once; what it had sent is still to come.
   ssize_t n;
   do {
     n = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  } while (n < 0 && errno == EINTR);
+  } while (n < 0 && (errno == EINTR || errno == ECONNRESET));
   if (n < 0) return -1;
   take_fds(message, packet);
   if (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {

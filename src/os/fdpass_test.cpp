@@ -48,6 +48,17 @@ Received receive(const Fd& socket, std::size_t capacity = 4096) {
   return received;
 }
 
+TEST(FdPass, WhatWasSentIsReadAlthoughItsSenderDidNotReadEverything) {
+  Pair pair;
+  EXPECT_EQ(send_packet(pair.b.get(), "never read"), 1);
+  EXPECT_EQ(send_packet(pair.a.get(), "one"), 1);
+  EXPECT_EQ(send_packet(pair.a.get(), "two"), 1);
+  pair.a.reset();
+  EXPECT_EQ(receive(pair.b).text, "one");
+  EXPECT_EQ(receive(pair.b).text, "two");
+  EXPECT_EQ(receive(pair.b).result, 0);
+}
+
 TEST(FdPass, PacketsKeepTheirBorders) {
   Pair pair;
   EXPECT_EQ(send_packet(pair.a.get(), "one"), 1);

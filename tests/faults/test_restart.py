@@ -4,6 +4,8 @@ import concurrent.futures
 import http.client
 import os
 import random
+import select
+import signal
 import struct
 import time
 
@@ -214,6 +216,32 @@ def test_FT04_an_answer_that_a_dead_server_waited_for_does_not_reach_the_next(st
                 break
         heir.close()
     assert strays == []
+
+
+def test_FT04_the_keeper_obeys_a_server_that_died_before_it_had_read_its_answers(start_server):
+    """A session was answered for what the keeper had been told; then its server died."""
+    server = start_server(POOL_SIZE=0)
+    dead = Keeper(server.state_dir)
+    _, _, fds = dead.create("box-1")
+    dead.socket.send(struct.pack("<BI", Keeper.LIST, 7))
+    assert select.select([dead.socket], [], [], 10)[0]  # an answer that it does not read
+    keeper = server.keeper_pid()
+    os.kill(keeper, signal.SIGSTOP)
+    try:
+        dead.socket.send(struct.pack("<BI", Keeper.LABEL, 0) + Keeper.bytes("box-1") +
+                         struct.pack("<QB", 600_000, 1) + Keeper.bytes("mine"))
+        dead.close()
+        os.close(fds[0])
+    finally:
+        os.kill(keeper, signal.SIGCONT)
+    heir = Keeper(server.state_dir)
+    heir.ask(Keeper.HELLO)
+    kind, fields, fds = heir.ask(Keeper.ATTACH, Keeper.bytes("box-1"))
+    assert kind == Keeper.CREATED, "it has an owner, so it is not taken away"
+    for fd in fds:
+        os.close(fd)
+    assert heir.destroy("box-1")[0] == Keeper.DONE
+    heir.close()
 
 
 def test_KEEPER_GRACE_a_keeper_without_a_server_ends_by_itself(start_server):
