@@ -139,6 +139,15 @@ std::shared_ptr<Session> Sessions::remember(const sandbox::Found& found) {
   return session;
 }
 
+// Its row is gone and its thread is written down as another's: it was being removed when its server
+// died, and the thread had come again.
+bool Sessions::yields_thread(const Session& session, const Known& known) {
+  if (session.spec.thread.empty() || known.contains(session.id)) return false;
+  return std::any_of(known.begin(), known.end(), [&](const auto& row) {
+    return thread_key(row.second.tenant, row.second.thread) == session.thread_key();
+  });
+}
+
 awaitable<std::shared_ptr<sandbox::Sandbox>> Sessions::reach(const Left& left) {
   try {
     if (left.found.alive) co_return co_await providers_.find(left.provider)->adopt(left.found);
@@ -196,7 +205,9 @@ awaitable<void> Sessions::adopt(Left left, const Known& known) {
     providers_.find(left.provider)
         ->assign(*session->sandbox, to_label(to_stored(*session)), session->spec.idle);
   }
-  if (find_thread(session->spec.thread, session->spec.tenant)) session->spec.thread.clear();
+  if (find_thread(session->spec.thread, session->spec.tenant) || yields_thread(*session, known)) {
+    session->spec.thread.clear();
+  }
   insert(session);
   events_.session_found(session->who(), session->created);
   events_.session_adopted(session->who(), session->sandbox != nullptr);
@@ -219,13 +230,16 @@ awaitable<void> Sessions::drop_row(std::string id) {
 }
 
 // Ended while no server was there: the files are gone with the sandbox.
-awaitable<void> Sessions::drop_without_files(const Known& known, const std::vector<Left>& found,
+awaitable<void> Sessions::drop_without_files(Known& known, const std::vector<Left>& found,
                                              const std::vector<std::string>& answered) {
-  for (const auto& [id, stored] : known) {
-    const auto same = [&](const Left& left) { return left.found.id == id; };
+  for (auto next = known.begin(); next != known.end();) {
+    const auto row = next++;
+    const auto same = [&](const Left& left) { return left.found.id == row->first; };
     if (std::any_of(found.begin(), found.end(), same)) continue;
-    const std::string provider = stored.provider.empty() ? kNative : stored.provider;
+    const std::string provider = row->second.provider.empty() ? kNative : row->second.provider;
     if (std::find(answered.begin(), answered.end(), provider) == answered.end()) continue;
+    const auto [id, stored] = std::pair{row->first, std::move(row->second)};
+    known.erase(row);
     co_await drop_row(id);
     if (directory_) directory_->release(thread_key(stored.tenant, stored.thread), id);
     const Who who{stored.user, stored.thread, id, {}, stored.tenant};

@@ -177,6 +177,23 @@ TEST(Adoption, SessionsThatAreAliveAreFoundByIdAndThread) {
   EXPECT_EQ(world.create("t"), session);
 }
 
+TEST(Adoption, AThreadIsWhoseRowSaysSo) {
+  for (const bool removed_first : {true, false}) {
+    World world;
+    const sandbox::Found removed{"id-1", label_of("id-1", "t"), true};
+    const sandbox::Found next{"id-2", label_of("id-2", "t"), true};
+    world.provider.found = {removed, next};
+    if (!removed_first) std::swap(world.provider.found[0], world.provider.found[1]);
+    StoredSession row = from_label(next.label).value();
+    world.loop.run(world.parts.store.put(std::move(row)));
+    world.loop.run(world.sessions.open());
+    const auto session = world.sessions.find_thread("t");
+    ASSERT_TRUE(session);
+    EXPECT_EQ(session->id, "id-2") << removed_first;
+    EXPECT_TRUE(world.sessions.find("id-1")) << "its files are there until it expires";
+  }
+}
+
 TEST(Adoption, OnesThatOnlyHaveTheirFilesComeBackOnTheFirstCommand) {
   World world;
   world.provider.found = {{"id-1", label_of("id-1", "t"), false}};

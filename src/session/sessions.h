@@ -222,7 +222,8 @@ class Sessions {
   std::shared_ptr<Session> recall(const Left& left, const Known& known) const;
   awaitable<void> expect_ends(std::shared_ptr<Session> session);
   awaitable<std::shared_ptr<sandbox::Sandbox>> reach(const Left& left);
-  awaitable<void> drop_without_files(const Known& known, const std::vector<Left>& found,
+  static bool yields_thread(const Session& session, const Known& known);
+  awaitable<void> drop_without_files(Known& known, const std::vector<Left>& found,
                                      const std::vector<std::string>& answered);
 
   asio::any_io_executor executor_;
