@@ -175,17 +175,26 @@ std::vector<Key> KeyTable::list() {
 
 std::int64_t KeyTable::version() { return connection_.number("PRAGMA data_version"); }
 
-std::vector<Key> KeyTable::changed_since(std::int64_t& change) {
+std::vector<Key> KeyTable::changed_since(Change& last) {
   std::vector<Key> keys;
   const std::string sql = std::string{kColumns} + "WHERE change > ?1 ORDER BY change";
   store::Statement rows{connection_, sql.c_str()};
-  rows.bind(change);
+  rows.bind(last.number);
   while (rows.step()) {
     keys.push_back(read(rows));
-    change = rows.number(9);
+    last = {rows.number(9), keys.back().id, keys.back().revoked};
   }
   return keys;
 }
+
+bool KeyTable::has(const Change& change) {
+  store::Statement row{connection_,
+                       "SELECT 1 FROM keys WHERE id = ?1 AND change = ?2 AND revoked_ms = ?3"};
+  row.bind(change.id, change.number, store::to_number(change.revoked));
+  return row.step();
+}
+
+bool KeyTable::writes_in_place() { return connection_.text("PRAGMA journal_mode") == "delete"; }
 
 void KeyTable::wait_for_nobody() { sqlite3_busy_timeout(connection_.get(), 0); }
 

@@ -62,10 +62,19 @@ class KeyTable {
   // ---- for who keeps them in memory ----
   // Another number than the last time when another program has written since.
   std::int64_t version();
-  // Those that were made or changed after `change`, which becomes the last change.
-  std::vector<Key> changed_since(std::int64_t& change);
-  // From now on a file that is being written is not waited for: version() and changed_since() throw
-  // then.
+  // What was written last: its number and what it made of which key. None, in an empty table.
+  struct Change {
+    std::int64_t number = 0;
+    std::string id;
+    WallTime revoked;
+  };
+  // Those that were made or changed after `last`, which becomes the last change.
+  std::vector<Key> changed_since(Change& last);
+  // Not so in a file that an older one was copied over, or when that key has changed again.
+  bool has(const Change& change);
+  // Each change is in the file itself; not so if another program gave it a log that stays.
+  bool writes_in_place();
+  // From now on a file that is being written is not waited for: these throw then.
   void wait_for_nobody();
 
  private:

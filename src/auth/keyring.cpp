@@ -3,7 +3,10 @@
 
 #include <openssl/crypto.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/error.h"
@@ -15,42 +18,79 @@ namespace tb::auth {
 namespace {
 
 constexpr Milliseconds kLook = 100ms;
+// More than the tick of any file system's clock.
+constexpr Milliseconds kTick = 3s;
+// File systems of this machine alone: statfs(2).
+constexpr std::array<long, 9> kLocal{
+    0xef53,                                     // ext4
+    0x58465342,                                 // XFS
+    0x9123683e, 0xca451a4e,                     // btrfs, bcachefs
+    0x2fc12fc1, 0xf2f52010,                     // ZFS, F2FS
+    0x01021994, static_cast<long>(0x858458f6),  // tmpfs, ramfs
+    0x794c7630,                                 // overlayfs
+};
 
 }  // namespace
 
-Keyring::Keyring(const std::string& path) : path_(path), table_(path) {
-  static_cast<void>(was_replaced());
+Keyring::Keyring(const std::string& path) : path_(path), table_(path), traces_(look()) {
   version_ = table_->version();
   take_changes();
   table_->wait_for_nobody();  // the loop has other things to do
 }
 
-// As a copy that is put in its place does.
-bool Keyring::was_replaced() {
+std::optional<Keyring::Traces> Keyring::look() const {
   struct stat info{};
-  if (::stat(path_.c_str(), &info) != 0) return false;  // what is known stays
-  const std::pair<std::uint64_t, std::uint64_t> file{info.st_dev, info.st_ino};
-  return std::exchange(file_, file) != file;
+  if (::stat(path_.c_str(), &info) != 0) return std::nullopt;
+  return Traces{{info.st_dev, info.st_ino},
+                info.st_size,
+                {info.st_mtim.tv_sec, info.st_mtim.tv_nsec},
+                {info.st_ctim.tv_sec, info.st_ctim.tv_nsec}};
 }
 
+// Whether a change leaves other traces at once. Another machine's file system may tell what was
+// true a minute ago.
+bool Keyring::leaves_traces() {
+  struct statfs system{};
+  if (::statfs(path_.c_str(), &system) != 0 || !table_->writes_in_place()) return false;
+  return std::find(kLocal.begin(), kLocal.end(), system.f_type) != kLocal.end();
+}
+
+// All of them, if the file does not go on from where it was: a copy may have been put in its place.
 void Keyring::take_changes() {
-  for (Key& key : table_->changed_since(change_)) {
+  const bool first = last_.number == 0;
+  if (!first && !anew_) anew_ = !table_->has(last_);
+  KeyTable::Change last = anew_ ? KeyTable::Change{} : last_;
+  std::vector<Key> changed = table_->changed_since(last);
+  if (anew_) keys_.clear();
+  anew_ = false;
+  last_ = std::move(last);
+  for (Key& key : changed) {
     const std::string id = key.id;
     keys_.insert_or_assign(id, std::move(key));
   }
   any_ = any_ || !keys_.empty();
 }
 
-void Keyring::refresh(std::chrono::steady_clock::time_point now) {
+// To ask the table takes ten system calls, and most requests come when the caches are cold.
+void Keyring::refresh(Clock::time_point now) {
   if (now - looked_ < kLook) return;
   looked_ = now;
+  const std::optional<Traces> traces = look();
+  if (!traces || traces != traces_) {
+    traces_since_ = now;
+    settled_ = false;
+  }
+  if (settled_) return;
+  // As a copy that is put in its place does. Of one that is gone, what is known stays.
+  const bool replaced = traces && traces_ && traces->file != traces_->file;
+  if (traces) traces_ = traces;
   try {
-    if (was_replaced() || !table_) open_again();
+    if (replaced || !table_) open_again();
     const std::int64_t version = table_->version();
-    if (version == version_ && !failing_) return;
-    take_changes();
+    if (version != version_ || failing_ || anew_) take_changes();
     version_ = version;
     failing_ = false;
+    settled_ = now - traces_since_ >= kTick && leaves_traces();
   } catch (const store::SqliteError& error) {
     if (!failing_ && !error.busy()) {
       log(LogLevel::error, "keys_unreadable", {{"error", error.what()}});
@@ -68,10 +108,7 @@ void Keyring::open_again() {
   table_.reset();
   table_.emplace(path_);
   table_->wait_for_nobody();
-  version_ = table_->version();
-  change_ = 0;
-  keys_.clear();
-  take_changes();
+  anew_ = true;
 }
 
 bool Keyring::is_good(const std::string& id, WallTime now) const {

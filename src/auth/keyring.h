@@ -16,6 +16,8 @@ namespace tb::auth {
 
 class Keyring {
  public:
+  using Clock = std::chrono::steady_clock;
+
   // Reads all of them. Throws Error.
   explicit Keyring(const std::string& path);
 
@@ -36,20 +38,32 @@ class Keyring {
 
   // Looks for changes, if the last look was long enough ago. What can't be read stays as it is, and
   // is looked at again.
-  void refresh(std::chrono::steady_clock::time_point now);
+  void refresh(Clock::time_point now);
 
  private:
+  // What a change of a file leaves a trace in, but for one within the same tick of its clock.
+  struct Traces {
+    std::pair<std::uint64_t, std::uint64_t> file;  // device and inode
+    std::int64_t size = 0;
+    std::pair<std::int64_t, std::int64_t> written;  // seconds and nanoseconds
+    std::pair<std::int64_t, std::int64_t> changed;
+    bool operator==(const Traces&) const = default;
+  };
+  std::optional<Traces> look() const;
+  bool leaves_traces();
   void take_changes();
-  bool was_replaced();
   void open_again();
 
   std::string path_;
   std::optional<KeyTable> table_;
-  std::pair<std::uint64_t, std::uint64_t> file_ = {};  // device and inode
+  std::optional<Traces> traces_;
+  Clock::time_point traces_since_ = Clock::now();
+  bool settled_ = false;  // the file was read when a change would have left another trace
   std::unordered_map<std::string, Key> keys_;
   std::int64_t version_ = 0;
-  std::int64_t change_ = 0;
-  std::chrono::steady_clock::time_point looked_ = {};
+  KeyTable::Change last_;
+  bool anew_ = false;  // what is known is of another file
+  Clock::time_point looked_ = {};
   bool any_ = false;
   bool failing_ = false;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "auth/keyring.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -11,7 +12,7 @@ namespace tb::auth {
 namespace {
 
 using Verdict = Keyring::Verdict;
-using Clock = std::chrono::steady_clock;
+using Clock = Keyring::Clock;
 
 class KeyringTest : public testing::Test {
  protected:
@@ -88,6 +89,78 @@ TEST_F(KeyringTest, ChangesCountAtTheNextLook) {
   EXPECT_EQ(verdict(keys, text), Verdict::revoked);
   EXPECT_TRUE(keys.any()) << "a server whose last key is revoked must not be open to all";
   EXPECT_TRUE(Keyring{path_}.any());
+}
+
+// The clock of a file system may stand still between two changes.
+TEST_F(KeyringTest, AChangeRightAfterALookIsSeenHoweverLateTheNextOneIs) {
+  Keyring keys{path_};
+  auto time = Clock::now();
+  for (int i = 0; i < 20; ++i) {
+    const std::string text = make("acme");
+    keys.refresh(time += std::chrono::hours{1});
+    EXPECT_EQ(verdict(keys, text), Verdict::good);
+    EXPECT_TRUE(table_.revoke(id_));
+    keys.refresh(time += std::chrono::hours{1});
+    EXPECT_EQ(verdict(keys, text), Verdict::revoked);
+  }
+}
+
+TEST_F(KeyringTest, AFileThatRestsIsNotRead) {
+  Keyring keys{path_};
+  const auto reads = [&](Clock::time_point time) {
+    const auto count = [] {
+      const std::string text = os::read_file("/proc/thread-self/io");
+      return std::stoul(text.substr(text.find("syscr: ") + 7));
+    };
+    const auto before = count();
+    keys.refresh(time);
+    return count() - before;
+  };
+  auto time = Clock::now() + std::chrono::seconds{1};
+  const auto looked_at = reads(time);
+  reads(time += std::chrono::seconds{10});  // it is as it was
+  EXPECT_LT(reads(time += std::chrono::seconds{1}), looked_at);
+  const std::string text = make("acme");
+  keys.refresh(time += std::chrono::seconds{1});
+  EXPECT_EQ(verdict(keys, text), Verdict::good);
+}
+
+TEST_F(KeyringTest, AFileWithALogOfItsOwnIsAlwaysRead) {
+  const std::string text = make("acme");
+  Keyring keys{path_};
+  store::Connection other{path_};
+  ASSERT_EQ(other.text("PRAGMA journal_mode=WAL"), "wal");
+  auto time = Clock::now();
+  for (int i = 0; i < 3; ++i) keys.refresh(time += std::chrono::seconds{10});
+  EXPECT_EQ(verdict(keys, text), Verdict::good);
+  other.run("UPDATE keys SET revoked_ms = 1, change = change + 1");
+  keys.refresh(time += std::chrono::seconds{1});
+  EXPECT_EQ(verdict(keys, text), Verdict::revoked);
+}
+
+TEST_F(KeyringTest, AnOlderFileThatIsCopiedOverItCountsAsItIs) {
+  const std::string kept = make("acme");
+  const std::string kept_id = id_;
+  const std::string older = os::read_file(path_);
+  const std::string later = make("acme");
+  for (int i = 0; i < 3; ++i) make("acme");
+  Keyring keys{path_};
+  auto time = Clock::now();
+  keys.refresh(time += std::chrono::seconds{1});
+  EXPECT_EQ(verdict(keys, later), Verdict::good);
+  {
+    const os::Fd file{::open(path_.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC)};
+    ASSERT_EQ(::write(file.get(), older.data(), older.size()), static_cast<ssize_t>(older.size()));
+  }
+  KeyTable restored{path_};
+  EXPECT_TRUE(restored.revoke(kept_id));
+  Key key;
+  key.tenant = "acme";
+  const std::string next = restored.create(key);
+  keys.refresh(time += std::chrono::seconds{1});
+  EXPECT_EQ(verdict(keys, later), Verdict::unknown) << "it is not in the file";
+  EXPECT_EQ(verdict(keys, kept), Verdict::revoked);
+  EXPECT_EQ(verdict(keys, next), Verdict::good);
 }
 
 TEST_F(KeyringTest, AFileThatIsBeingWrittenIsReadLater) {
