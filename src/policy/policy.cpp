@@ -13,6 +13,9 @@ const std::string& Policy::name() const { return rules_->name; }
 const std::string& Policy::description() const { return rules_->description; }
 bool Policy::confines() const { return rules_->confine; }
 const std::vector<std::string>& Policy::programs() const { return rules_->programs; }
+std::shared_ptr<const std::vector<std::string>> Policy::share_programs() const {
+  return {rules_, &rules_->programs};
+}
 bool Policy::allows_terminals() const { return rules_->terminals; }
 
 std::optional<Refusal> Policy::check(std::string_view command, Variables variables) const {

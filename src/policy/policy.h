@@ -48,6 +48,8 @@ class Policy {
   bool confines() const;
   // Names to be found on the PATH of the image, sorted. Some are builtins only and have no file.
   const std::vector<std::string>& programs() const;
+  // The same list, for as long as somebody has it.
+  std::shared_ptr<const std::vector<std::string>> share_programs() const;
   bool allows_terminals() const;
 
   // Nothing when `command`, as the text of `bash -c`, is fine. `variables` is what is put into its

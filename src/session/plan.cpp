@@ -88,7 +88,7 @@ Kind Sessions::kind_of(const registry::Environment* environment, const std::stri
   const Kind& usual = pool_.settings().kind;
   Kind kind = usual;
   kind.provider = provider;
-  kind.programs = programs_of(policy);
+  kind.programs = Programs{policy};
   const Providers::Takes takes = providers_.takes(provider);
   if (provider != usual.provider) kind.environment = takes == Providers::Takes::root ? "host" : "";
   if (!environment) {

@@ -22,7 +22,7 @@ std::string describe(const Kind& kind) {
     text += " " + std::to_string(number);
   }
   text += kind.network ? " " + kind.provider + " network" : " " + kind.provider;
-  for (const std::string& program : kind.programs) text += " " + program;
+  for (const std::string& program : kind.programs.names()) text += " " + program;
   for (const std::string& language : kind.warm) text += " warm:" + language;
   return text;
 }
@@ -72,7 +72,7 @@ sandbox::SandboxSpec Pool::spec_for(const Kind& kind) {
   spec.id = make_uuid();
   spec.environment = kind.environment;
   spec.limits = kind.limits;
-  spec.programs = kind.programs;
+  spec.programs = kind.programs.names();
   spec.network = kind.network;
   spec.mounts = kind.mounts;
   return spec;

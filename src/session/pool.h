@@ -11,6 +11,7 @@
 #include "base/async.h"
 #include "sandbox/sandbox.h"
 #include "session/metrics.h"
+#include "session/programs.h"
 #include "session/providers.h"
 #include "session/waiting_line.h"
 
@@ -21,7 +22,7 @@ struct Kind {
   std::string provider = kNative;
   std::string environment = "host";
   sandbox::Limits limits;
-  std::vector<std::string> programs;  // that it is confined to; empty: any
+  Programs programs;
   bool network = false;
   std::vector<sandbox::Mount> mounts = {};
   std::vector<std::string> warm = {};  // languages whose interpreters wait in those that are ready

@@ -46,7 +46,7 @@ struct World {
   auto take() { return loop.start(pool.take()); }
   static Kind other() {
     Kind kind;
-    kind.programs = {"other"};
+    kind.programs = Programs{Programs::Names{"other"}};
     return kind;
   }
   // Of a kind that is not ready, unless the pool keeps it.
@@ -244,7 +244,7 @@ TEST(Pool, KnowsReadyOnesOfOtherSettingsApart) {
   others[1].kind.limits.pids = 78;
   others[2].kind.limits.memory = 1_GiB;
   others[3].kind.limits.disk = 1_GiB;
-  others[4].kind.programs = {"ls"};
+  others[4].kind.programs = Programs{Programs::Names{"ls"}};
   for (const PoolSettings& other : others) {
     EXPECT_FALSE(World{other}.pool.would_make(world.pool.ready_label()));
   }

@@ -96,11 +96,6 @@ struct Busy {
 
 inline Error expired() { return Error{Code::not_found, "Invalid or expired session"}; }
 
-// What its sandbox is confined to; empty: nothing.
-inline std::vector<std::string> programs_of(const policy::Policy& policy) {
-  return policy.confines() ? policy.programs() : std::vector<std::string>{};
-}
-
 // A command that the session's policy does not let through.
 class PolicyError : public Error {
  public:

@@ -19,7 +19,7 @@ Milliseconds since(Clock::time_point start) {
 
 PoolSettings with_kind(PoolSettings settings, const policy::Policy& policy,
                        const Providers& providers) {
-  settings.kind.programs = programs_of(policy);
+  settings.kind.programs = Programs{policy};
   settings.kind.provider = providers.default_name();
   if (providers.takes(settings.kind.provider) != Providers::Takes::root) {
     settings.kind.environment.clear();  // the provider's own
