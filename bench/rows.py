@@ -94,9 +94,14 @@ def docker_rows():
                                ("memory awake", "memory of an awake session", None)):
         yield Row(f"docker-{name.replace(' ', '-')}", f"Docker Engine API: {title}",
                   f"{name}, beside Docker", f"Docker {name.split()[0]}", "p50", "factor", asked)
-    for name in ("create", "create without a pool", "execute", "upload", "download", "list"):
-        yield Row(f"fastapi-{name.replace(' ', '-')}", f"FastAPI + Docker server: {name}",
+    for name in ("create", "create without a pool", "create, threads that stay", "execute",
+                 "upload", "download", "list"):
+        tag = name.replace(",", "").replace(" ", "-")
+        yield Row(f"fastapi-{tag}", f"FastAPI + Docker server: {name}",
                   f"{name}, beside FastAPI", f"FastAPI {name}", "p50", "factor", 20)
+    yield Row("fastapi-create-bound",
+              "FastAPI + Docker server: create, by a server that does nothing",
+              "create by nobody, beside FastAPI", "FastAPI create", "p50", "factor")
 
 
 def peer_rows():

@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import time
 
 import host
 import place
@@ -18,6 +19,12 @@ PACKAGES = ["fastapi", "uvicorn", "docker", "python-multipart", "llm-sandbox[doc
 CONTAINERS, SESSIONS = 5, 50
 # Of those that sleep: fifty are not much more than what the kernel takes and gives meanwhile.
 SLEEPERS = 500
+# What the seeds' servers keep ready, and so many threads that come one after the other and stay:
+# theirs fills up again after a minute.
+SEED_POOL = {"POOL_SIZE": "10", "MIN_POOL_SIZE": "3", "POOL_REFILL_DELAY_SECONDS": "60"}
+STAYING = 30
+# Before each creation: neither should pay for what the other left to be done.
+REST = 0.005
 
 
 @contextlib.contextmanager
@@ -169,6 +176,24 @@ def ready(port, pool):
     return False
 
 
+@contextlib.contextmanager
+def fixed_answer():
+    """The port of bench/peers/fixed_answer.cpp: who does nothing for a request."""
+    made = place.ROOT / "build" / "bench" / "fixed_answer"
+    made.parent.mkdir(parents=True, exist_ok=True)
+    source = PEERS / "fixed_answer.cpp"
+    built = subprocess.run(["c++", "-O2", "-o", made, source], capture_output=True, text=True,
+                           check=False)
+    if built.returncode != 0:
+        raise place.Missing(f"a compiler: {built.stderr[-200:]}")
+    running = subprocess.Popen([made], text=True, stdout=subprocess.PIPE)
+    try:
+        yield int(running.stdout.readline())
+    finally:
+        running.kill()
+        running.wait()
+
+
 def seed_rows(measured, options, engine, image):
     """The seeds' five operations, the same requests to both."""
     megabyte = os.urandom(1 << 20)
@@ -191,18 +216,31 @@ def seed_rows(measured, options, engine, image):
                 works[name].append((title.format(name), work))
         for each in works.values():
             in_turns(measured, rounds, each)
-        create_rows(measured, rounds, "create", sides)
+        with fixed_answer() as bound:
+            create_rows(measured, rounds, "create",
+                        [*sides, ("{} by nobody, beside FastAPI", Threadbox(bound))])
     rounds = max(rounds // 3, 1)
     with fastapi(python, engine, image, 0) as port, place.connected(**settings) as (_, client):
         sides = [("{}, beside FastAPI", client), ("FastAPI {}", Threadbox(port))]
         create_rows(measured, rounds, "create without a pool", sides)
+    with fastapi(python, engine, image, 10) as port, place.connected(**SEED_POOL) as (_, client):
+        sides = [("{}, beside FastAPI", client), ("FastAPI {}", Threadbox(port))]
+        create_rows(measured, STAYING, "create, threads that stay", sides, stay=True)
 
 
-def create_rows(measured, rounds, name, sides):
+def create_rows(measured, rounds, name, sides, stay=False):
+    made = []
     for number in range(rounds):
         for title, side in sides:
             fields = {"user_id": "bench", "thread_id": f"t{number}"}
-            side.cleanup(measured.timed(title.format(name), lambda s=side, f=fields: s.create(**f)))
+            time.sleep(REST)
+            session = measured.timed(title.format(name), lambda s=side, f=fields: s.create(**f))
+            made.append((side, session))
+            if not stay:
+                side.cleanup(session)
+    if stay:
+        for side, session in made:
+            side.cleanup(session)
 
 
 def llm_sandbox_rows(measured, options, engine, image):
