@@ -4,6 +4,7 @@ the time that it takes. Time itself is not asked, it proves nothing on a busy ma
 server does between question and answer is, system call by system call."""
 import collections
 import contextlib
+import http.client
 import json
 import re
 import shutil
@@ -14,6 +15,7 @@ import uuid
 import pytest
 
 import server as lib
+from files import Raw
 from keys import make_key
 from receiver import Receiver
 
@@ -85,9 +87,19 @@ def traced(server, path):
             tracer.wait()
 
 
+def in_one_piece(method, target, headers, body):
+    """The bytes of a request. A body that comes behind its head is read with it or later, as the
+    kernel has it, and that would be counted."""
+    head = [f"{method} {target} HTTP/1.1", "Host: x"]
+    head += [f"{name}: {value}" for name, value in headers.items()]
+    if body:
+        head += [f"Content-Length: {len(body)}"]
+    return "\r\n".join([*head, "", body])
+
+
 def calls_by_request(path):
-    """The names of the calls from each request's arrival to its answer, by its X-Request-Id.
-    Waits are left out: whether head and body come together is the kernel's affair."""
+    """The names of the calls from each request's arrival to its answer, by its X-Request-Id, but
+    for waits."""
     found, current, name = {}, None, None
     for line in path.read_text().splitlines():
         arrived = re.search(r"X-Request-Id: (\w+-\d+)\\r\\n.*", line)
@@ -112,13 +124,13 @@ def test_anothers_name_is_like_an_unknown_one(two_tenants, theirs, method, patte
         target = pattern.replace("{}", names[which].replace(" ", "%20"))
         body = {"session_id": names[which], "command": "true"} if method == "POST" else None
         headers = {"Authorization": f"Bearer {server.mine}", "X-Request-Id": f"{which}-{number}"}
-        text = json.dumps(body).encode() if body else None
-        connection.request(method, target, text, headers)
-        answer = connection.getresponse()
+        connection.send(in_one_piece(method, target, headers, json.dumps(body) if body else ""))
+        answer = http.client.HTTPResponse(connection.socket, method=method)
+        answer.begin()
         said = answer.read().decode().replace(names[which], "NAME").replace(headers[
             "X-Request-Id"], "ID")
         answers[which].add((answer.status, said))
-    connection = server.connect()
+    connection = Raw(server)
     for which in names:
         ask(which, 0)  # what is made once is made
     answers.clear()
